@@ -52,6 +52,7 @@ REPOS = GroupRow(
     "repos status -w ./net",
     (
         _crawl(_REPOS),
+        CommandRow("follow", "trawlnet.cli.repos.follow:FOLLOW"),
         *_shared(_REPOS),
         CommandRow("inspect", "trawlnet.cli.repos.archive:INSPECT"),
         CommandRow("tally", "trawlnet.cli.repos.archive:TALLY"),

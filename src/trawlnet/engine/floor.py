@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
@@ -47,6 +47,8 @@ class Parts(Generic[N]):
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
     # The counts to display, if the store counts only the tasks that this process has taken.
     outlook: Callable[[], Awaitable[Counts]] | None = None
+    # Facts that only the running process knows, for `status`.
+    facts: Callable[[], Mapping[str, Any]] = dict
     # The ledger that commands use while the crawl runs.
     ledger: Ledger | None = None
 

@@ -124,6 +124,8 @@ def _status(place: _Place[C], as_json: bool) -> int:
     row = of_running(place.workspace, patiently=not is_remote) or _with_ledger(place, ask)
     row["workspace"] = str(place.workspace.path)
     facts = asyncio.run(place.crawler.facts(place.config, place.workspace.path))
+    # The process at work knows better.
+    facts = {name: row.get(name, value) for name, value in facts.items()}
     if as_json:
         emit({**row, **facts})
     else:

@@ -241,6 +241,7 @@ class _CrawlRun(Generic[C]):
             "running": os.getpid(),
             "workers": self.control.workers,
             "rate": round(self.control.figures.window.rate(now), 2),
+            **parts.facts(),
         }
         try:
             write_snapshot(self.job.workspace, row)

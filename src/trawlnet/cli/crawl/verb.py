@@ -26,7 +26,7 @@ def crawl(crawler: Crawler[C]) -> Verb:
         A flag can also be a key of trawlnet.yaml (workers: 50 in the crawler's section) or a
         variable (TRAWLNET_<CRAWLER>_WORKERS=50).
         """
-        return _crawl(crawler, workspace, json, flags, dashboard)
+        return start(crawler, workspace, json, flags, dashboard)
 
     return Verb(
         run,
@@ -39,7 +39,9 @@ def crawl(crawler: Crawler[C]) -> Verb:
     )
 
 
-def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
+def start(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
+    """Runs until the crawl ends; returns the exit code."""
+
     def reload() -> Settings[C]:
         return load_section(Workspace(path, crawler.name), crawler.config, flags)
 

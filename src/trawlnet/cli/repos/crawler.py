@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.repos.build import open_ledger, open_parts
 from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.crawlers.repos.following.live_meter import live_at_rest
 from trawlnet.crawlers.repos.settings import check_crawl
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.loading import load
@@ -27,10 +29,12 @@ async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]
         return facts
     archive = workspace / "archive"
     segments = list(archive.glob("*.rca"))
+    live = live_at_rest(workspace / "state" / "repos", time.time())
     return {
         "total_crawled": count_archived(workspace / "state" / "repos" / "notes", archive),
         "bytes_written": sum(path.stat().st_size for path in segments),
         "segment_num": max((number_of(path) or 0 for path in segments), default=0),
+        **({} if live is None else {"live": live}),
     }
 
 

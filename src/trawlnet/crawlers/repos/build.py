@@ -22,9 +22,16 @@ from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
+from trawlnet.crawlers.repos.following.open_following import FollowGround, followed
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.mirror import TableMirror
-from trawlnet.crawlers.repos.settings import CrawlSettings, host_rules, not_mirrored, settings_of
+from trawlnet.crawlers.repos.settings import (
+    CrawlSettings,
+    follow_settings,
+    host_rules,
+    not_mirrored,
+    settings_of,
+)
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
@@ -70,7 +77,28 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    settings = settings_of(config)
+    async with _open(config, settings_of(config), workspace, clock, metrics) as parts:
+        yield parts
+
+
+@asynccontextmanager
+async def open_follow(
+    config: ReposConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
+) -> AsyncIterator[Parts]:
+    """The same for a command that only follows firehoses. Raises NotReady."""
+    config = config.model_copy(update={"follow": True, "source": SourceKind.RELAY})
+    async with _open(config, follow_settings(config), workspace, clock, metrics) as parts:
+        yield parts
+
+
+@asynccontextmanager
+async def _open(
+    config: ReposConfig,
+    settings: CrawlSettings,
+    workspace: Path,
+    clock: Clock,
+    metrics: CrawlMetrics,
+) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
         mirror = await open_mirror(config, workspace, stack)
         store = await _open_store(config, workspace, stack)
@@ -86,6 +114,9 @@ async def open_parts(
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
             await begin_sweep(config, store, mirror, clock)
+        if config.follow:
+            ground = FollowGround(shelf.archived, store, gate, rates, workspace)
+            parts = await followed(config, parts, ground, metrics, stack)
         yield _at_work(parts, workspace) if config.redis_address else parts
 
 

@@ -52,6 +52,35 @@ class ReposConfig(BaseModel):
     relay: tuple[str, ...] = Field(
         (), description="Ask these relays for PDS hosts (URLs, in this order)."
     )
+    pds: tuple[str, ...] = Field(
+        (), description="Follow the firehoses of these PDSes (URLs), beside those of relays."
+    )
+    follow: bool = Field(
+        False,
+        description="After the crawl, and from its beginning on, follow the firehoses of --relay "
+        "and --pds.",
+    )
+    from_start: bool = Field(
+        False,
+        description="Begin each firehose at the oldest message that its server still has.",
+    )
+    resyncs_per_hour: float = Field(
+        1000.0,
+        gt=0,
+        description="Fetch no more repositories of one PDS in an hour because a firehose asks "
+        "for it.",
+    )
+    resync_pause: Seconds = Field(
+        60.0,
+        gt=0,
+        description="Seconds between the first two fetches of one repository that a firehose asks "
+        "for; it doubles with each further one.",
+    )
+    follow_memory: Size = Field(
+        256 << 20,
+        ge=16 << 20,
+        description="Memory for messages of firehoses that are not published yet.",
+    )
     source: SourceKind | None = Field(
         None,
         description="Where DIDs come from: plc, relay or file; default: file with --dids, "
@@ -182,7 +211,7 @@ class ReposConfig(BaseModel):
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many tasks.")
     max_seconds: MaxSeconds = None
 
-    @field_validator("relay", "skip_pds", "collections", mode="before")
+    @field_validator("relay", "pds", "skip_pds", "collections", mode="before")
     @classmethod
     def _one_is_a_list_of_one(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
@@ -230,4 +259,5 @@ def limits(config: ReposConfig) -> Limits:
         retry=RetryPolicy(config.attempts, base=config.retry_base, cap=config.retry_cap),
         most_tasks=config.max_tasks,
         most_seconds=config.max_seconds,
+        follow=config.follow,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
@@ -10,7 +10,7 @@ from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.atproto.pages import PAGE_BYTES
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
-from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount, VisitPlanner
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo, Visitor
 from trawlnet.crawlers.repos.work import (
@@ -33,6 +33,10 @@ from trawlnet.observe.metrics.repos import RepoMeter
 _LIST = RequestLimits(total=60.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
 
 
+# What a server has, with what was published of it; the time is since when a stream was missed.
+Compare = Callable[[Sequence[ListedAccount], int], Awaitable[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class ReposHandler:
     http: Getter
@@ -42,6 +46,7 @@ class ReposHandler:
     rates: PdsRates
     meter: RepoMeter
     clock: Clock
+    compare: Compare | None = None  # For a crawl that follows streams.
 
     async def __call__(self, task: Task) -> Outcome:
         work = read_task(task)
@@ -64,6 +69,9 @@ class ReposHandler:
             return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
         if listing.what is ListingKind.REPOS:
             await self._count(listing, lane, [claim.did for claim in page.claims])
+        if listing.since and self.compare is not None:
+            await self.compare(page.claims, listing.since)
+            return page.outcome(())
         tasks = await self.census.of_claims(page.claims)
         # Some live elsewhere: a server that nobody has listed is asked like one of its size, too.
         await self.rates.add(visits_by_lane(task for task in tasks if task.lane != lane))

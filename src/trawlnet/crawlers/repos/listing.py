@@ -58,7 +58,7 @@ def read_page(listing: Listing, body: bytes, rules: HostRules) -> ListedPage | N
     hosts: list[Task] = []
     claims: list[ListedAccount] = []
     if listing.what is ListingKind.HOSTS:
-        hosts = _host_tasks(page.rows, rules)
+        hosts = _host_tasks(page.rows, rules, listing.since)
     else:
         claims = _claims(page.rows, listing.server)
     after = _page_after(listing, page) if page.cursor else None
@@ -82,23 +82,23 @@ def _page_after(listing: Listing, page: Rows) -> Listing | str:
     )
 
 
-def _host_tasks(rows: Sequence[Any], rules: HostRules) -> list[Task]:
+def _host_tasks(rows: Sequence[Any], rules: HostRules, since: int) -> list[Task]:
     tasks = []
     for row in rows:
         name = row.get("hostname") if isinstance(row, dict) else None
         # Offline and idle hosts may answer today; a banned one the relay's people know better.
         if not isinstance(name, str) or row.get("status") == "banned":
             continue
-        task = _host_task(name, rules)
+        task = _host_task(name, rules, since)
         if task is not None and task.lane not in rules.skip:
             tasks.append(task)
     return tasks
 
 
-def _host_task(name: str, rules: HostRules) -> Task | None:
+def _host_task(name: str, rules: HostRules, since: int) -> Task | None:
     url = host_url(name, allow_private=rules.allow_private)
     try:
-        return None if url is None else Listing(ListingKind.REPOS, url).task()
+        return None if url is None else Listing(ListingKind.REPOS, url, since=since).task()
     except ValueError:
         return None  # It has the characters of a host's name, and yet is none.
 

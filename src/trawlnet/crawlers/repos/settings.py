@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trawlnet.crawlers.atproto.didfile import check_dids
+from trawlnet.archive.format import rca
+from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
+from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.net.lane import lane_of
@@ -52,18 +54,85 @@ def settings_of(config: ReposConfig) -> CrawlSettings:
     )
 
 
+def follow_settings(config: ReposConfig) -> CrawlSettings:
+    """Of a command that only follows: it names no account by itself. Raises NotReady."""
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
+    plc = _server(config.plc_url, "plc.directory", config)
+    return CrawlSettings(agent, SourceKind.RELAY, plc, (), None, config.page_size)
+
+
+def upstreams_of(config: ReposConfig) -> list[Upstream]:
+    """The firehoses to read. Raises NotReady."""
+    relays = [Upstream(_server(url, "relay.example", config), False) for url in config.relay]
+    pdses = [Upstream(_server(url, "pds.example", config), True) for url in config.pds]
+    if not relays and not pdses:
+        raise NotReady(
+            "no firehose to follow",
+            "name a relay: --relay https://relay.example, or a PDS: --pds https://pds.example",
+        )
+    return list(dict.fromkeys((*relays, *pdses)))
+
+
+def wanted_dids(config: ReposConfig) -> frozenset[str] | None:
+    """The accounts to follow; None: all. Raises NotReady."""
+    if not config.dids:
+        return None
+    check_dids(Path(config.dids))
+    return frozenset(dids_in(Path(config.dids)))
+
+
 def host_rules(config: ReposConfig) -> HostRules:
     """Raises NotReady."""
     return HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
 
 
+def check_follow(config: ReposConfig, workspace: Path) -> None:
+    """Raises NotReady for what nothing can be followed with; nothing is made."""
+    follow_settings(config)
+    host_rules(config)
+    upstreams_of(config)
+    if config.fleet:
+        raise NotReady(
+            "a fleet cannot follow firehoses", "follow in one process: leave out --fleet"
+        )
+    if config.redis_address:
+        raise NotReady(
+            "what is followed is kept in the workspace, not in Redis", "leave out --store"
+        )
+    if config.archive:
+        raise NotReady(
+            "an archive outside of the workspace cannot take changes", "leave out --archive"
+        )
+    if config.rca_version < 2:
+        raise NotReady(
+            "an archive of version 1 cannot take changes", "leave out --rca-version: 2 can"
+        )
+    for path in sorted((workspace / "archive").glob("*.rca")):
+        if _is_of_version_1(path):
+            raise NotReady(
+                f"{path} is of version 1, which cannot take changes",
+                "follow in a new workspace: -w DIR; or move the archive and the state away, and "
+                "crawl again",
+            )
+
+
 def check_crawl(config: ReposConfig, workspace: Path) -> None:
     """Raises NotReady for what no crawl can begin with; nothing is made."""
+    if config.follow:
+        check_follow(config, workspace)
     settings = settings_of(config)
     host_rules(config)
     where = tables_place(config, workspace)
     if settings.kind is SourceKind.PLC and isinstance(where, Path) and not where.exists():
         raise not_mirrored()
+
+
+def _is_of_version_1(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            return rca.parse_header(file.read(rca.HEADER_SIZE)).version == 1
+        except rca.RcaError:
+            return False  # Its damage is for `verify` to tell.
 
 
 def not_mirrored() -> NotReady:

@@ -43,6 +43,8 @@ class Listing:
     number: int = 1  # Of the page.
     idle: int = 0  # Empty pages before it, in a row.
     recent: tuple[int, ...] = ()  # Digests of the pages before it.
+    # Unix seconds: it is read to compare what was missed of a stream since; 0: to find accounts.
+    since: int = 0
 
     def task(self) -> Task:
         payload = {
@@ -54,6 +56,9 @@ class Listing:
             "recent": list(self.recent),
         }
         key = f"{_LIST}{self.what}:{self.server}:{self.cursor}"
+        if self.since:
+            payload["since"] = self.since
+            key += f" since {self.since}"
         return Task(key, lane_of(self.server), payload, score=_LISTINGS_FIRST)
 
 
@@ -105,6 +110,7 @@ def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOutAccount:
         payload["number"],
         payload["idle"],
         tuple(payload["recent"]),
+        payload.get("since", 0),
     )
 
 

@@ -48,12 +48,18 @@ class LmdbNotes:
         self._environment.close()
 
 
-def open_notes(path: Path) -> LmdbNotes:
-    """Open the tables; a file that cannot be read is replaced by an empty one."""
+def open_notes(path: Path, *, is_only_copy: bool = False) -> LmdbNotes:
+    """Open the tables. A file that cannot be read is replaced by an empty one, unless there is
+    no other copy of what it holds."""
     make_directory(path)
     try:
         return LmdbNotes(_open(path))
-    except _UNREADABLE:
+    except _UNREADABLE as error:
+        if is_only_copy:
+            raise StoreError(
+                f"{path} is damaged: {error}",
+                f"restore it from a backup; or begin anew: mv '{path}' '{path}.damaged'",
+            ) from error
         for file in path.glob("*.mdb"):
             file.unlink()
     with _in_words():

@@ -86,6 +86,15 @@ class VisitPlanner:
         """One that a directory names without a server, for the record; or none if enough are."""
         return self._on_record(LeftOutAccount(did, Reason.NOT_FOUND, why))
 
+    async def of_unknown(self, dids: Sequence[str]) -> list[Task]:
+        """Accounts to visit wherever they live, archived or not."""
+        states = await self.mirror.states(dids) if self.mirror else {}
+        visits = [self._visit(states[did]) if did in states else None for did in dids]
+        return [
+            self._resolution(did) if task is None else task
+            for did, task in zip(dids, visits, strict=True)
+        ]
+
     async def of_vanished(self, dids: Iterable[str]) -> list[Task]:
         """Archived accounts that a directory no longer names: what has become of them?"""
         return await self._given_again([self._resolution(did) for did in dids])

@@ -26,6 +26,8 @@ class RecordEvent:
     rkey: str
     cid: str | None  # None for a delete, as is the record.
     record: bytes | None  # JSON text.
+    # Of a record that is published again, after its account was away: no other event's.
+    occasion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class StampedEvent:
 def event_id(event: RepoEvent) -> str:
     """The same for the same event, however often it is delivered."""
     match event:
-        case RecordEvent(did, rev, operation, collection, rkey, cid):
-            return _digest("commit", did, rev, operation, collection, rkey, cid)
+        case RecordEvent(did, rev, operation, collection, rkey, cid, occasion=occasion):
+            again = (occasion,) if occasion else ()
+            return _digest("commit", did, rev, operation, collection, rkey, cid, *again)
         case IdentityEvent(did, handle, seq, time):
             return _digest("identity", did, handle, seq, time)
         case AccountEvent(did, active, status, seq, time):

@@ -60,6 +60,7 @@ class RepoBlock:
     records: int
     collections: int
     dropped: Mapping[str, int]  # Records left out, by why.
+    unsigned_commit: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ def _judged(
         packed.records,
         packed.collections,
         {str(reason): count for reason, count in packed.dropped.items()},
+        packed.unsigned_commit,
     )
     doubt = Doubt(block, packed.unsigned_commit, packed.signature)
     return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block

@@ -1,0 +1,70 @@
+"""The archive as the follower asks it: what a repository was at a revision. Blocking."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from trawlnet.archive.format.folding import ArchivedState
+from trawlnet.archive.format.proof import parse_key
+from trawlnet.archive.past import PastState, StateFinder, UnreadableState
+from trawlnet.archive.tombstones import Tombstone, read_tombstones
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.malformed import Malformed
+
+log = logging.getLogger(__name__)
+
+
+class ArchivedStates:
+    """For several threads, one of them at a time."""
+
+    def __init__(self, folder: Path, catalogue: ArchiveCatalogue) -> None:
+        self._folder = folder
+        self._finder = StateFinder(folder)
+        self._catalogue = catalogue
+        self._lock = threading.Lock()
+
+    def is_empty(self) -> bool:
+        return not any(self._folder.glob("*.rca"))
+
+    def rev(self, did: str) -> str | None:
+        return self._catalogue.rev(did)
+
+    def tombstone(self, did: str) -> Tombstone | None:
+        """The newest one over an account."""
+        found = None
+        for stone in read_tombstones(self._folder):
+            if stone.did == did:
+                found = stone
+        return found
+
+    def live_state(self, did: str) -> LiveState | None:
+        """Of an account that was archived before anybody followed it; None: it is not there."""
+        rev = self._catalogue.rev(did)
+        if rev is None:
+            return None
+        past = self.at(did, rev)
+        if past is None or past.root is None or past.state.incomplete:
+            return LiveState(rev=rev, archived=rev, standing=Standing.DESYNCHRONIZED)
+        return state_after(past.state, past.root)
+
+    def at(self, did: str, rev: str) -> PastState | None:
+        """None also where it cannot be read: then nothing is known of what was published."""
+        with self._lock:
+            try:
+                return self._finder.at(did, rev)
+            except UnreadableState as error:
+                told = {"did": did, "rev": rev, "error": str(error)}
+                log.warning("an archived repository cannot be read", extra=told)
+                return None
+
+
+def state_after(state: ArchivedState, root: bytes) -> LiveState:
+    """Of an account whose repository was archived like this."""
+    try:
+        key = parse_key(state.key).did_key
+    except Malformed:
+        key = ""
+    return LiveState(state.rev, root, key, state.pds, Standing.SYNCHRONIZED, state.rev)

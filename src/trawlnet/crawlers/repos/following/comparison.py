@@ -1,0 +1,45 @@
+"""What a server lists, compared with what was published: after a gap in its stream. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from trawlnet.atproto.tid import tid_time_us
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
+from trawlnet.crawlers.repos.following.judging import Judge
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.malformed import Malformed
+
+_CLOCKS_DIFFER = 600  # Seconds: revs are written by the clocks of others.
+
+
+def compare(
+    judge: Judge, claims: Sequence[ListedAccount], since: int, wanted: Collection[str] | None
+) -> None:
+    """Asks for a visit wherever the two differ. An account that nobody knows is visited if it
+    changed since the gap began: before that, the stream did not name it."""
+    for claim in claims:
+        state = judge.states.get(claim.did)
+        if wanted is not None and claim.did not in wanted:
+            continue
+        if state is None:
+            if claim.active and _is_since(claim.rev, since):
+                judge.resync(claim.did, LiveState())
+        elif not state.pds or Upstream(claim.pds, is_pds=True).is_home_of(state.pds):
+            _compare_known(judge, claim, state)
+
+
+def _compare_known(judge: Judge, claim: ListedAccount, state: LiveState) -> None:
+    is_inactive = state.standing is Standing.INACTIVE
+    if claim.active is is_inactive or (claim.active and claim.rev > state.rev):
+        judge.resync(claim.did, state)
+    elif claim.active and not claim.rev:
+        judge.check_later(claim.did, state)
+
+
+def _is_since(rev: str, since: int) -> bool:
+    try:
+        return tid_time_us(rev) >= (since - _CLOCKS_DIFFER) * 1_000_000
+    except (Malformed, ValueError):
+        return True

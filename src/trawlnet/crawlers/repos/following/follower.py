@@ -1,0 +1,258 @@
+"""From checked frames to what is durable: deltas in the archive, events in their log, and then, in
+one transaction, the states of accounts and the cursors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
+from trawlnet.crawlers.repos.events.event_log import EventLog
+from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
+from trawlnet.crawlers.repos.following.comparison import compare
+from trawlnet.crawlers.repos.following.deltas import delta_blocks
+from trawlnet.crawlers.repos.following.frames import CheckedBatch, check_frames, check_messages
+from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
+from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
+from trawlnet.crawlers.repos.following.live_state import LiveState
+from trawlnet.crawlers.repos.following.live_store import (
+    HostCursor,
+    LiveChange,
+    LiveFigures,
+    LiveStore,
+    StreamGap,
+)
+from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.crawlers.repos.sink import ArchiveSink
+from trawlnet.engine.control import Control
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.threads import Threads
+
+R = TypeVar("R")
+
+_MOST_FRAMES = 2000  # Published together, of all upstreams; at least one batch.
+_MOST_ADOPTED = 10_000  # States of accounts that the archive has, at hand until they are stored.
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerParts:
+    """What a follower writes to, and what it works with."""
+
+    live: LiveStore
+    archived: ArchivedStates
+    sink: ArchiveSink
+    events: EventLog
+    clock: Clock
+    pool: Threads  # Checks frames.
+    thread: Threads  # One: reads and writes states.
+
+
+class _Submitted(NamedTuple):
+    batch: CheckedBatch
+    published: asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class Follower:
+    """Upstreams check their batches side by side; what is checked is judged and published by one
+    coroutine, a batch of each upstream at a time, so that accounts have one order of events."""
+
+    parts: FollowerParts
+    rules: JudgeRules
+    held: HeldFrames
+    wanted: Collection[str] | None  # DIDs; None: all.
+    zstd_level: int
+    # Called with accounts whose identity is in doubt, and when there are visits to make.
+    on_doubt: Callable[[Collection[str]], None] = lambda dids: None
+    on_due: Callable[[], None] = lambda: None
+    # Held by everything that changes states.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    figures: LiveFigures = field(default_factory=LiveFigures)
+    _submitted: list[_Submitted] = field(default_factory=list)
+    _adopted: dict[str, LiveState] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def check(
+        self, upstream: Upstream, messages: Sequence[bytes | str], seen: int
+    ) -> CheckedBatch:
+        """Of messages beyond the highest `seq` seen so far."""
+        now = self.parts.clock.now()
+        return await self.in_pool(
+            check_messages, upstream, messages, now, self.states_of, self.wanted, seen
+        )
+
+    async def publish(self, batch: CheckedBatch) -> None:
+        """Everything of it is durable when this returns. One batch of an upstream at a time."""
+        published = asyncio.get_running_loop().create_future()
+        self._submitted.append(_Submitted(batch, published))
+        self._news.set()
+        await published
+
+    async def run(self, control: Control) -> None:
+        """For as long as the crawl lasts."""
+        while True:
+            self._news.clear()
+            while self._submitted:
+                await self._publish_group(self._next_group())
+            await self._news.wait()
+
+    def _next_group(self) -> list[_Submitted]:
+        """In the order in which they came; who has just been served comes again behind others."""
+        frames = taken = 0
+        while taken < len(self._submitted) and frames < _MOST_FRAMES:
+            frames += len(self._submitted[taken].batch.frames)
+            taken += 1
+        group, self._submitted = self._submitted[:taken], self._submitted[taken:]
+        return group
+
+    async def _publish_group(self, group: Sequence[_Submitted]) -> None:
+        async with self.lock:
+            judge = await self.in_thread(self._judge_batches, [one.batch for one in group])
+            await self.commit(judge)
+        for one in group:
+            if not one.published.done():
+                one.published.set_result(None)
+
+    def _judge_batches(self, batches: Sequence[CheckedBatch]) -> Judge:
+        dids = {one.frame.did for batch in batches for one in batch.frames}
+        states = self.parts.live.states(dids)
+        judge = self.judge(self.states_of(dids))
+        judge.bases = {did: one for did, one in judge.states.items() if did not in states}
+        change = judge.change
+        for batch in batches:
+            for one in batch.frames:
+                judge.apply(batch.upstream, one)
+            change.rejected.update(map(str, batch.refused))
+            self._move_cursor(batch, change)
+        return judge
+
+    def _move_cursor(self, batch: CheckedBatch, change: LiveChange) -> None:
+        host, now = batch.upstream.host, self.parts.clock.now()
+        saved = self.parts.live.cursor(host) or HostCursor()
+        if batch.notice.is_gap:
+            change.gaps[host] = StreamGap(batch.upstream.url, batch.upstream.is_pds, saved.at)
+        looks_back = saved.looks_back or batch.is_out_of_order
+        if batch.seq > saved.seq:
+            change.cursors[host] = HostCursor(batch.seq, batch.time, looks_back, now)
+
+    async def begin(self, upstream: Upstream) -> None:
+        """A stream was joined at its newest message: what was archived or published before may
+        have changed since, and is to be compared."""
+        live, now = self.parts.live, self.parts.clock.now()
+        async with self.lock:
+            saved = live.cursor(upstream.host)
+            change = LiveChange()
+            if saved is not None or not await self.in_thread(self._is_fresh):
+                since = saved.at if saved else now
+                change.gaps[upstream.host] = StreamGap(upstream.url, upstream.is_pds, since)
+            change.cursors[upstream.host] = saved or HostCursor(at=now)
+            self.figures = await self.in_thread(live.apply, change)
+        if change.gaps:
+            self.on_due()
+
+    async def rewind(self, upstream: Upstream) -> None:
+        """The stream is read from its oldest message on; its numbers may have begun anew."""
+        async with self.lock:
+            saved = self.cursor(upstream) or HostCursor(at=self.parts.clock.now())
+            change = LiveChange(cursors={upstream.host: replace(saved, seq=0, looks_back=False)})
+            self.figures = await self.in_thread(self.parts.live.apply, change)
+
+    def _is_fresh(self) -> bool:
+        return self.parts.live.is_empty() and self.parts.archived.is_empty()
+
+    def cursor(self, upstream: Upstream) -> HostCursor | None:
+        """As saved: every message before it is durable."""
+        return self.parts.live.cursor(upstream.host)
+
+    async def learn(self, identity: RepoIdentity) -> None:
+        """What a directory says about an account now. Frames that waited for it are judged again,
+        and believed or rejected."""
+        async with self.lock:
+            states = await self.in_thread(self.parts.live.states, [identity.did])
+            state = states.get(identity.did)
+            if state is None:
+                return
+            judge = self.judge(states, is_final=True)
+            key, pds = identity.key or state.key, identity.pds or state.pds
+            if (key, pds) != (state.key, state.pds):
+                moved = replace(state, key=key, pds=pds)
+                judge.states[identity.did] = judge.change.states[identity.did] = moved
+            await self.judge_held(identity.did, judge)
+            await self.commit(judge)
+
+    async def judge_held(self, did: str, judge: Judge) -> None:
+        """Frames of the account that have waited, on top of the state that the judge has. The
+        lock is the caller's, and so is the commit."""
+        if held := self.held.take(did):
+            await self.in_thread(self._judge_held, held, judge)
+
+    def _judge_held(self, held: Sequence[HeldFrame], judge: Judge) -> None:
+        counted = judge.change.commits
+        for one in held:
+            # Each may change the state that the next is checked against.
+            checked = check_frames([one.frame], judge.now, judge.states)
+            judge.apply(one.upstream, checked[0])
+        judge.change.commits = counted  # They were counted when they came.
+
+    async def commit(self, judge: Judge) -> None:
+        """In this order: after a kill between two of them the frames come again, and with them
+        the same blocks and events. The lock is the caller's."""
+        change, parts = judge.change, self.parts
+        if judge.deltas:
+            await self._remember_bases(judge)
+            at_us = int(parts.clock.now() * 1e6)
+            blocks = await self.in_thread(delta_blocks, judge.deltas, at_us, self.zstd_level)
+            await parts.sink.append(blocks, {did: one.rev for did, one in judge.deltas.items()})
+        await parts.events.append(judge.events)
+        change.events += len(judge.events)
+        self.figures = await self.in_thread(parts.live.apply, change)
+        if judge.doubted:
+            self.on_doubt(judge.doubted)
+        if change.due or change.gaps:
+            self.on_due()
+
+    async def _remember_bases(self, judge: Judge) -> None:
+        """Of accounts that only the archive knew: once it has their deltas, it no longer tells
+        what was published."""
+        if bases := {did: judge.bases[did] for did in judge.deltas if did in judge.bases}:
+            await self.in_thread(self.parts.live.apply, LiveChange(bases))
+
+    async def compare(self, claims: Sequence[ListedAccount], since: int) -> None:
+        """A page of a listing with what was published."""
+        async with self.lock:
+            states = await self.in_pool(self.states_of, [claim.did for claim in claims])
+            judge = self.judge(states)
+            compare(judge, claims, since, self.wanted)
+            await self.commit(judge)
+
+    def judge(self, states: Mapping[str, LiveState], *, is_final: bool = False) -> Judge:
+        return Judge(self.rules, self.parts.clock.now(), dict(states), is_final)
+
+    async def in_pool(self, call: Callable[..., R], *args: Any) -> R:
+        """For what takes long and changes nothing."""
+        return await asyncio.get_running_loop().run_in_executor(self.parts.pool, call, *args)
+
+    async def in_thread(self, call: Callable[..., R], *args: Any) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self.parts.thread, call, *args)
+
+    def states_of(self, dids: Collection[str]) -> Mapping[str, LiveState]:
+        """As the live store has them; of an account that was archived before it was followed, as
+        the archive has it. For threads."""
+        found = self.parts.live.states(dids)
+        for did in dids:
+            if did not in found and (state := self._adopt(did)) is not None:
+                found[did] = state
+        return found
+
+    def _adopt(self, did: str) -> LiveState | None:
+        state = self._adopted.get(did) or self.parts.archived.live_state(did)
+        if state is not None:
+            if len(self._adopted) >= _MOST_ADOPTED:
+                self._adopted.clear()
+            self._adopted[did] = state
+        return state

@@ -1,0 +1,154 @@
+"""A batch of messages, checked: everything about them that needs no more than the key of their
+accounts. For a thread: it takes long, and the native part lets others run meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
+from trawlnet.atproto.firehose.checking import check_commit, check_signature, check_sync
+from trawlnet.atproto.firehose.frame import (
+    AccountFrame,
+    CommitFrame,
+    Frame,
+    IdentityFrame,
+    InfoFrame,
+    StreamError,
+    SyncFrame,
+    UnknownFrame,
+    read_frame,
+)
+from trawlnet.atproto.firehose.refusal import Refusal
+from trawlnet.atproto.identity.keys import PublicKey, parse_did_key
+from trawlnet.crawlers.repos.following.live_state import LiveState
+from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.malformed import Malformed
+
+OUTDATED = "OutdatedCursor"
+_KEYS = 65_536  # Parsed ones at hand.
+
+AnyFrame = CommitFrame | SyncFrame | IdentityFrame | AccountFrame
+StatesOf = Callable[[Collection[str]], Mapping[str, LiveState]]
+
+
+class CheckedFrame(NamedTuple):
+    """One frame about an account, as far as it could be checked."""
+
+    frame: AnyFrame
+    found: CheckedCommit | CheckedSync | Refusal | None = None  # None: nothing to check, or old.
+    key: str = ""  # That its signature fits; empty: none did, or none was known.
+
+
+class StreamNotice(NamedTuple):
+    """What a batch says about the connection."""
+
+    error: StreamError | None = None
+    refusal: Refusal | None = None  # From here on nothing can be trusted to be a frame.
+    is_gap: bool = False  # Messages after the cursor are gone.
+    trouble: str = ""  # How the connection broke.
+
+    @property
+    def ends(self) -> bool:
+        return self.error is not None or self.refusal is not None
+
+
+_NOTHING_SAID = StreamNotice()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    upstream: Upstream
+    frames: Sequence[CheckedFrame]  # In the order in which they came.
+    refused: Sequence[Refusal] = ()  # Of what is no frame about an account.
+    seq: int = 0  # The highest one so far,
+    time: str = ""  # and the time of its message.
+    is_out_of_order: bool = False
+    notice: StreamNotice = _NOTHING_SAID
+
+
+def check_messages(
+    upstream: Upstream,
+    messages: Sequence[bytes | str],
+    now: float,
+    states_of: StatesOf,
+    wanted: Collection[str] | None,
+    seen: int,
+) -> CheckedBatch:
+    """`wanted` are the accounts that are followed, None for all; `seen` is the highest seq so
+    far."""
+    frames, notice = _read(messages)
+    named = [one for one in frames if not isinstance(one, Refusal)]
+    chosen = [
+        one
+        for one in named
+        if not isinstance(one, UnknownFrame) and (wanted is None or one.did in wanted)
+    ]
+    states = states_of({one.did for one in chosen})
+    seq, time, is_out_of_order = seen, "", False
+    for one in named:
+        if one.seq is not None and one.seq > seq:
+            seq, time = one.seq, "" if isinstance(one, UnknownFrame) else one.time
+        elif one.seq is not None:
+            is_out_of_order = True
+    return CheckedBatch(
+        upstream,
+        check_frames(chosen, now, states),
+        [one for one in frames if isinstance(one, Refusal)],
+        seq,
+        time,
+        is_out_of_order,
+        notice,
+    )
+
+
+def check_frames(
+    frames: Sequence[AnyFrame], now: float, states: Mapping[str, LiveState]
+) -> list[CheckedFrame]:
+    return [_check(one, now, states.get(one.did)) for one in frames]
+
+
+def _read(
+    messages: Sequence[bytes | str],
+) -> tuple[list[AnyFrame | UnknownFrame | Refusal], StreamNotice]:
+    """Up to the first message after which nothing can be trusted to be a frame."""
+    frames: list[AnyFrame | UnknownFrame | Refusal] = []
+    is_gap = False
+    for message in messages:
+        frame: Frame | Refusal = read_frame(message)
+        if isinstance(frame, InfoFrame):
+            is_gap = is_gap or frame.name == OUTDATED
+        elif isinstance(frame, StreamError):
+            return frames, StreamNotice(error=frame, is_gap=is_gap)
+        else:
+            frames.append(frame)
+            if isinstance(frame, Refusal) and frame.ends_connection:
+                return frames, StreamNotice(refusal=frame, is_gap=is_gap)
+    return frames, StreamNotice(is_gap=is_gap)
+
+
+def _check(frame: AnyFrame, now: float, state: LiveState | None) -> CheckedFrame:
+    if not isinstance(frame, CommitFrame | SyncFrame):
+        return CheckedFrame(frame)
+    if state is not None and frame.rev <= state.rev:
+        # Whatever it says, it is older than what we hold.
+        return CheckedFrame(frame)
+    found = check_commit(frame, now) if isinstance(frame, CommitFrame) else check_sync(frame, now)
+    if isinstance(found, Refusal) or state is None:
+        return CheckedFrame(frame, found)
+    return CheckedFrame(frame, found, state.key if is_signed_by(found, state.key) else "")
+
+
+def is_signed_by(found: CheckedCommit | CheckedSync, key: str) -> bool:
+    public = _parsed(key) if key else None
+    return public is not None and check_signature(found, public) is None
+
+
+@lru_cache(maxsize=_KEYS)
+def _parsed(key: str) -> PublicKey | None:
+    try:
+        return parse_did_key(key)
+    except Malformed:
+        return None

@@ -1,0 +1,232 @@
+"""What frames mean, one after the other: what is published, what has to be fetched again, what
+waits. Pure: time and states are arguments, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from trawlnet.archive.format.record_text import record_text
+from trawlnet.atproto.cid import Cid
+from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedOp, CheckedSync, OpAction
+from trawlnet.atproto.firehose.frame import AccountFrame, CommitFrame, IdentityFrame
+from trawlnet.atproto.firehose.refusal import Refusal
+from trawlnet.crawlers.repos.events.event import IdentityEvent, Operation, RecordEvent, RepoEvent
+from trawlnet.crawlers.repos.following.deltas import RepoDelta
+from trawlnet.crawlers.repos.following.frames import CheckedFrame, is_signed_by
+from trawlnet.crawlers.repos.following.held_frames import HeldFrame
+from trawlnet.crawlers.repos.following.live_state import (
+    Link,
+    LiveState,
+    Standing,
+    link,
+    next_visit,
+    sync_link,
+)
+from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, is_storable
+from trawlnet.crawlers.repos.following.signed_commit import full_commit
+from trawlnet.crawlers.repos.following.upstream import Upstream
+
+
+class Rejection(StrEnum):
+    """Why a frame that hangs together is not believed either; beside the words of Refusal."""
+
+    WRONG_HOST = "wrong_host"  # It came from a server that the account does not live on.
+    INACTIVE = "inactive"  # Its server says that the account is.
+    LONG_DID = "long_did"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRules:
+    """What does not change from batch to batch."""
+
+    is_wanted: Callable[[str], bool]  # Whether a collection is.
+    keeps_all: bool  # No collection is left out: commits that change nothing count, too.
+    next_slot: Callable[[str, float], float]  # When a visit to a server may be, at or after.
+    hold: Callable[[HeldFrame], bool]  # Whether there was room for one more.
+    resync_pause: float  # Seconds.
+
+
+@dataclass(slots=True)
+class Judge:
+    """Frames go through `apply`; what came of them is in the other fields."""
+
+    rules: JudgeRules
+    now: float
+    states: dict[str, LiveState]  # As they are after the frames so far.
+    # Identities were looked up just now: what does not fit them now never will.
+    is_final: bool = False
+    bases: Mapping[str, LiveState] = field(default_factory=dict)  # States that are not stored yet.
+    change: LiveChange = field(default_factory=LiveChange)
+    deltas: dict[str, RepoDelta] = field(default_factory=dict)
+    events: list[RepoEvent] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)  # Accounts whose identity is to be looked up.
+
+    def apply(self, upstream: Upstream, one: CheckedFrame) -> None:
+        frame = one.frame
+        if isinstance(frame, IdentityFrame):
+            self._on_identity(upstream, frame)
+        elif isinstance(frame, AccountFrame):
+            self._on_account(upstream, frame)
+        elif one.found is not None:
+            self._on_change(HeldFrame(upstream, frame), one.found, one.key)
+
+    def resync(self, did: str, state: LiveState) -> LiveState:
+        """The account is out of step: a visit is asked for, and its frames wait for that."""
+        return self._ask(did, replace(state, standing=Standing.DESYNCHRONIZED))
+
+    def put(self, did: str, state: LiveState) -> None:
+        self.states[did] = self.change.states[did] = state
+
+    def check_later(self, did: str, state: LiveState) -> None:
+        """The account's server is asked now and then whether it has something newer."""
+        if state.standing is not Standing.DESYNCHRONIZED and state.asked_at <= self.now:
+            self._ask(did, state, is_check=True)
+        else:
+            self._miss(did, state)  # The visit that was asked for may begin too early for it.
+
+    def _on_change(
+        self, one: HeldFrame, found: CheckedCommit | CheckedSync | Refusal, key: str
+    ) -> None:
+        did = one.frame.did
+        state = self.states.get(did)
+        self.change.commits += isinstance(one.frame, CommitFrame)
+        if isinstance(found, Refusal):
+            self._reject(did, state, found)
+        elif not is_storable(did):
+            self._reject(did, None, Rejection.LONG_DID)
+        elif state is None:
+            # With which key it must be signed is found out by the visit.
+            self._desynchronize(one, LiveState())
+        elif found.rev > state.rev:
+            self._on_newer(one, state, found, key)
+
+    def _on_newer(
+        self, one: HeldFrame, state: LiveState, found: CheckedCommit | CheckedSync, key: str
+    ) -> None:
+        did = one.frame.did
+        is_signed = bool(key and key == state.key) or is_signed_by(found, state.key)
+        is_waiting = state.standing is Standing.DESYNCHRONIZED
+        if one.upstream.is_pds and state.pds and not one.upstream.is_home_of(state.pds):
+            # Its document may name this server by now.
+            self._doubt(one, state, Rejection.WRONG_HOST)
+        elif not is_signed and not (is_waiting and not state.key):
+            self._doubt(one, state, Refusal.BAD_SIGNATURE)
+        elif is_waiting:
+            # One that was archived before it was followed may have no visit ahead.
+            self._hold(one, state if state.asks else self.resync(did, state))
+        elif state.standing is Standing.INACTIVE:
+            self._reject(did, state, Rejection.INACTIVE)
+        else:
+            self._believe(one, state, found)
+
+    def _believe(
+        self, one: HeldFrame, state: LiveState, found: CheckedCommit | CheckedSync
+    ) -> None:
+        self.change.verified += isinstance(found, CheckedCommit)
+        ops = found.ops if isinstance(found, CheckedCommit) else ()
+        how = link(state, found) if isinstance(found, CheckedCommit) else sync_link(state, found)
+        commit = full_commit(found) if how is Link.NEXT else None
+        if commit is None:
+            self._desynchronize(one, state)
+        else:
+            self._publish(state, found, ops, commit)
+
+    def _publish(
+        self,
+        state: LiveState,
+        found: CheckedCommit | CheckedSync,
+        ops: tuple[CheckedOp, ...],
+        commit: bytes,
+    ) -> None:
+        did, rev = found.did, found.rev
+        wanted = [op for op in ops if self.rules.is_wanted(op.collection)]
+        archived = state.archived
+        if wanted or self.rules.keeps_all:
+            delta = self.deltas.get(did)
+            if delta is None:
+                delta = self.deltas[did] = RepoDelta(archived, state.pds, state.key)
+            delta.rev, delta.key, delta.pds = rev, state.key, state.pds
+            delta.signature, delta.commit = found.signature, commit
+            archived = rev
+            for op in wanted:
+                self._publish_op(did, rev, op, delta)
+        self.put(did, replace(state, rev=rev, data=found.data, archived=archived))
+
+    def _publish_op(self, did: str, rev: str, op: CheckedOp, delta: RepoDelta) -> None:
+        path = f"{op.collection}/{op.rkey}"
+        place = op.collection, op.rkey
+        if op.action is OpAction.DELETE or op.record is None or op.cid is None:
+            delta.delete(path)
+            self.events.append(RecordEvent(did, rev, "delete", *place, None, None))
+            return
+        delta.put(path, op.record)
+        text = record_text(op.record)
+        is_new = op.action is OpAction.CREATE
+        if isinstance(text, bytes):
+            word: Operation = "create" if is_new else "update"
+            self.events.append(RecordEvent(did, rev, word, *place, str(Cid(op.cid)), text))
+        elif not is_new:
+            # The archive leaves it out as well; what stood there before is gone all the same.
+            self.events.append(RecordEvent(did, rev, "delete", *place, None, None))
+
+    def _on_identity(self, upstream: Upstream, frame: IdentityFrame) -> None:
+        if self._is_heard_from(upstream, frame.did):
+            self.events.append(IdentityEvent(frame.did, frame.handle, frame.seq, frame.time))
+        if frame.did in self.states:
+            self.doubted.add(frame.did)
+
+    def _on_account(self, upstream: Upstream, frame: AccountFrame) -> None:
+        """The word of a server, and not signed: a visit finds out, and then it is published."""
+        state = self.states.get(frame.did)
+        if state is None:
+            return
+        if not self._is_heard_from(upstream, frame.did):
+            self.doubted.add(frame.did)  # A server that the account has left, or is coming to.
+        elif frame.active == (state.standing is Standing.INACTIVE):
+            self.resync(frame.did, state)
+
+    def _is_heard_from(self, upstream: Upstream, did: str) -> bool:
+        """Whether the server may speak for the account. A relay was chosen by the user."""
+        state = self.states.get(did)
+        return not upstream.is_pds or (state is not None and upstream.is_home_of(state.pds))
+
+    def _desynchronize(self, one: HeldFrame, state: LiveState) -> None:
+        self._hold(one, self.resync(one.frame.did, state))
+
+    def _hold(self, one: HeldFrame, state: LiveState) -> None:
+        """Until the visit has been, which was asked for when the account became desynchronized."""
+        if not self.rules.hold(one):
+            self._miss(one.frame.did, state)
+
+    def _doubt(self, one: HeldFrame, state: LiveState, why: Refusal | Rejection) -> None:
+        """It is not believed now; if a lookup names another key or server, it is judged again.
+        Others of the account are believed meanwhile: anybody can send a bad signature."""
+        if self.is_final or not self.rules.hold(one):
+            self._reject(one.frame.did, state, why)
+            return
+        self.doubted.add(one.frame.did)
+        # In case that we are killed before: what waits in memory is gone then.
+        self.check_later(one.frame.did, state)
+
+    def _reject(self, did: str, state: LiveState | None, why: Refusal | Rejection) -> None:
+        """A frame that is not believed changes nothing. It may yet be a clumsy one about a real
+        change: so the account's server is asked now and then whether it has something newer."""
+        self.change.rejected[str(why)] += 1
+        if state is not None:
+            self.check_later(did, state)
+
+    def _miss(self, did: str, state: LiveState) -> None:
+        if not state.has_missed:
+            self.put(did, replace(state, has_missed=True))
+
+    def _ask(self, did: str, state: LiveState, *, is_check: bool = False) -> LiveState:
+        delay = self.rules.resync_pause if is_check else 0.0
+        state, due = next_visit(state, self.now, self.rules.resync_pause, delay)
+        due = self.rules.next_slot(state.pds, due)
+        self.change.due.append(DueVisit(did, due, is_check))
+        self.put(did, state)
+        return state

@@ -1,0 +1,84 @@
+"""What is known of an account that is followed, and what one more commit means for it. Pure."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
+
+_LONGEST_PAUSE = 6 * 3600.0  # Seconds between two visits that the stream asks for.
+_MOST_DOUBLINGS = 16
+_FORGIVEN = 4  # Times the last pause, without a further one: then the count begins anew.
+
+
+class Standing(IntEnum):
+    """Stored as numbers: never change one."""
+
+    SYNCHRONIZED = 0  # What was published is what the account's server had at `rev`.
+    DESYNCHRONIZED = 1  # Something was missed: a visit brings the whole repository.
+    INACTIVE = 2  # Its server says so; what was published is withdrawn.
+
+
+class LiveState(msgspec.Struct, frozen=True, array_like=True):
+    """Of one account. Fields are stored in this order: new ones go to the end."""
+
+    rev: str = ""  # Of the last commit that was published; empty: nothing is.
+    data: bytes = b""  # Root of the tree at `rev`; empty: not known.
+    key: str = ""  # did:key that signs for it; empty: not known.
+    pds: str = ""  # URL of its server; empty: not known.
+    standing: Standing = Standing.SYNCHRONIZED
+    archived: str = ""  # Rev of the newest block in the archive: older where nothing of it is kept.
+    asked_at: float = 0.0  # For when a visit was last asked.
+    asks: int = 0  # How often in a row.
+    has_missed: bool = False  # A frame was let go of, and no visit is sure to have begun since.
+    withdrawn_us: int = 0  # When what had been published was last withdrawn; 0: never.
+
+    @property
+    def is_synchronized(self) -> bool:
+        return self.standing is Standing.SYNCHRONIZED
+
+
+class Link(IntEnum):
+    """How a commit goes on from a state."""
+
+    NEXT = 0
+    REPEATED = 1  # It is part of the state already.
+    BROKEN = 2  # Something between the two was missed.
+
+
+def link(state: LiveState, commit: CheckedCommit) -> Link:
+    """The tree without the commit's ops must be the one we hold. That tree is computed from what
+    is signed, while `since` and `prevData` are the sender's words. A server that leaves out what
+    taking ops back needs has a broken chain, and is read by visits."""
+    if commit.rev <= state.rev:
+        return Link.REPEATED
+    if commit.inverts_to is not None and commit.inverts_to == state.data:
+        return Link.NEXT
+    return Link.BROKEN
+
+
+def sync_link(state: LiveState, sync: CheckedSync) -> Link:
+    if sync.rev <= state.rev:
+        return Link.REPEATED
+    return Link.NEXT if sync.data == state.data else Link.BROKEN
+
+
+def pause_after(asks: int, first_pause: float) -> float:
+    """Seconds between two visits to one account: who breaks the chain again and again does not
+    have the repository fetched as often."""
+    if not asks:
+        return 0.0
+    return min(_LONGEST_PAUSE, first_pause * 2.0 ** min(asks - 1, _MOST_DOUBLINGS))
+
+
+def next_visit(
+    state: LiveState, now: float, first_pause: float, delay: float = 0.0
+) -> tuple[LiveState, float]:
+    """The state with one more visit asked for, and when that may be."""
+    pause = pause_after(state.asks, first_pause)
+    is_forgiven = now - state.asked_at >= _FORGIVEN * pause
+    due = max(now + delay, state.asked_at + (0.0 if is_forgiven else pause))
+    asks = 1 if is_forgiven else state.asks + 1
+    return msgspec.structs.replace(state, asked_at=due, asks=asks), due

@@ -1,0 +1,237 @@
+"""Where the stream stands: the state of every account, visits that are due, and cursors, changed in
+one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes
+
+FOLDER = "live"
+_ACCOUNTS = "accounts"
+_DUE = "due"
+_CURSORS = "cursors"
+_GAPS = "gaps"
+_ADOPTING = "adopting"
+_FIGURES = "figures"
+_ALL = b"all"
+_DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
+_LONGEST_DID = KEY_MAX - _DUE_TIME
+
+
+class HostCursor(msgspec.Struct, frozen=True, array_like=True):
+    seq: int = 0  # Every message up to it is durable; 0: none has come yet.
+    time: str = ""  # As the last message has it.
+    looks_back: bool = False  # Its messages do not come in order: begin a little earlier.
+    at: float = 0.0  # When it was saved.
+
+
+class LiveFigures(msgspec.Struct, array_like=True):
+    """Counted over all runs."""
+
+    commits: int = 0
+    verified: int = 0
+    rejected: dict[str, int] = {}
+    resyncs: int = 0
+    events: int = 0
+    desynchronized: int = 0  # Accounts that are so now.
+
+
+class DueVisit(NamedTuple):
+    did: str
+    at: float
+    is_check: bool  # Of an account that seems synchronized, after a frame that was not believed.
+
+
+class StreamGap(msgspec.Struct, frozen=True, array_like=True):
+    """Messages of a server are missing: what it has must be listed and compared."""
+
+    url: str
+    is_pds: bool
+    since: float  # Unix seconds: from here on something may be missing.
+
+
+@dataclass(slots=True)
+class LiveChange:
+    """What one batch changes; written as a whole or not at all."""
+
+    states: dict[str, LiveState] = field(default_factory=dict)
+    due: list[DueVisit] = field(default_factory=list)
+    fed: Sequence[DueVisit] = ()  # They are tasks of the crawl by now.
+    cursors: dict[str, HostCursor] = field(default_factory=dict)
+    gaps: dict[str, StreamGap] = field(default_factory=dict)  # By host.
+    adopted: list[str] = field(default_factory=list)
+    commits: int = 0
+    verified: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    resyncs: int = 0
+    events: int = 0
+
+
+class LiveStore:
+    """Blocking; readers and the one writer may be in different threads. Unlike the catalogue this
+    is the only copy: without the cursor, messages would be missed."""
+
+    def __init__(self, notes: LmdbNotes) -> None:
+        self._notes = notes
+        self._accounts = notes.table(_ACCOUNTS)
+        self._due = notes.table(_DUE)
+        self._cursors = notes.table(_CURSORS)
+        self._gaps = notes.table(_GAPS)
+        self._adopting = notes.table(_ADOPTING)
+        self._figures = notes.table(_FIGURES)
+
+    @classmethod
+    def open(cls, state: Path) -> LiveStore:
+        return cls(open_notes(state / FOLDER, is_only_copy=True))
+
+    def close(self) -> None:
+        self._notes.close()
+
+    def is_empty(self) -> bool:
+        with self._notes.reading(self._accounts) as txn:
+            return not txn.stat(self._accounts)["entries"]
+
+    def states(self, dids: Iterable[str]) -> dict[str, LiveState]:
+        """Of those that are known."""
+        found = {}
+        with self._notes.reading(self._accounts) as txn:
+            for did in dids:
+                packed = txn.get(did.encode()) if is_storable(did) else None
+                if packed is not None:
+                    found[did] = _STATE.decode(packed)
+        return found
+
+    def cursor(self, host: str) -> HostCursor | None:
+        with self._notes.reading(self._cursors) as txn:
+            packed = txn.get(host.encode())
+        return None if packed is None else _CURSOR.decode(packed)
+
+    def figures(self) -> LiveFigures:
+        with self._notes.reading(self._figures) as txn:
+            packed = txn.get(_ALL)
+        return LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
+
+    def apply(self, change: LiveChange) -> LiveFigures:
+        """Durable when this returns; the figures after it."""
+        more = 0
+        with self._notes.writing(self._accounts) as txn:
+            for did, state in change.states.items():
+                if is_storable(did):
+                    more += _is_behind(state) - _was_behind(txn.get(did.encode()))
+                    txn.put(did.encode(), _ENCODER.encode(state))
+            for visit in change.fed:
+                txn.delete(_due_key(visit), db=self._due)
+            for visit in change.due:
+                if is_storable(visit.did):
+                    txn.put(_due_key(visit), b"?" if visit.is_check else b"", db=self._due)
+            for host, cursor in change.cursors.items():
+                txn.put(host.encode(), _ENCODER.encode(cursor), db=self._cursors)
+            for host, gap in change.gaps.items():
+                # Of two gaps the first began earlier.
+                txn.put(host.encode(), _ENCODER.encode(gap), db=self._gaps, overwrite=False)
+            for did in change.adopted:
+                txn.delete(did.encode(), db=self._adopting)
+            packed = txn.get(_ALL, db=self._figures)
+            before = LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
+            figures = _added(before, change, more)
+            txn.put(_ALL, _ENCODER.encode(figures), db=self._figures)
+        return figures
+
+    def begin_adopting(self, bases: Mapping[str, str]) -> None:
+        """Before blocks are written: which rev of each repository was published so far."""
+        with self._notes.writing(self._adopting) as txn:
+            for did, rev in bases.items():
+                if is_storable(did):
+                    # Of two kills the first one knew what was published.
+                    txn.put(did.encode(), rev.encode(), overwrite=False)
+
+    def adopting(self) -> list[tuple[str, str]]:
+        with self._notes.reading(self._adopting) as txn:
+            return [(did.decode(), rev.decode()) for did, rev in txn.cursor()]
+
+    def gaps(self) -> list[StreamGap]:
+        with self._notes.reading(self._gaps) as txn:
+            return [_GAP.decode(packed) for _, packed in txn.cursor()]
+
+    def close_gaps(self, gaps: Sequence[StreamGap]) -> None:
+        """They are being compared: listings of them are tasks of the crawl by now."""
+        with self._notes.writing(self._gaps) as txn:
+            for gap in gaps:
+                txn.delete(Upstream(gap.url, gap.is_pds).host.encode())
+
+    def due(self, now: float, most: int) -> list[DueVisit]:
+        """Visits whose time has come, the earliest first."""
+        return [visit for visit in self._first_due(most) if visit.at <= now]
+
+    def next_due(self) -> float | None:
+        for visit in self._first_due(1):
+            return visit.at
+        return None
+
+    def _first_due(self, most: int) -> Iterator[DueVisit]:
+        with self._notes.reading(self._due) as txn:
+            for number, (key, value) in enumerate(txn.cursor()):
+                if number >= most:
+                    return
+                at = int.from_bytes(key[:_DUE_TIME], "big") / 1e6
+                yield DueVisit(key[_DUE_TIME:].decode(), at, value == b"?")
+
+
+def is_storable(did: str) -> bool:
+    """Longer DIDs than this can be written, and nobody has one: they are not followed."""
+    return len(did.encode()) <= _LONGEST_DID
+
+
+def _due_key(visit: DueVisit) -> bytes:
+    return round(visit.at * 1e6).to_bytes(_DUE_TIME, "big") + visit.did.encode()
+
+
+def _is_behind(state: LiveState) -> bool:
+    return state.standing is Standing.DESYNCHRONIZED
+
+
+def _was_behind(packed: bytes | None) -> bool:
+    return packed is not None and _is_behind(_STATE.decode(packed))
+
+
+def _added(figures: LiveFigures, change: LiveChange, desynchronized: int) -> LiveFigures:
+    return LiveFigures(
+        figures.commits + change.commits,
+        figures.verified + change.verified,
+        dict(Counter(figures.rejected) + change.rejected),
+        figures.resyncs + change.resyncs,
+        figures.events + change.events,
+        figures.desynchronized + desynchronized,
+    )
+
+
+class LiveLook(NamedTuple):
+    figures: LiveFigures
+    cursors: Mapping[str, HostCursor]
+
+
+def look_at_live(state: Path) -> LiveLook | None:
+    """How far a stream has come, for `status`; None where none was ever followed."""
+    figures = dict(notes_in(state / FOLDER, _FIGURES))
+    if _ALL not in figures:
+        return None
+    cursors = {
+        host.decode(): _CURSOR.decode(one) for host, one in notes_in(state / FOLDER, _CURSORS)
+    }
+    return LiveLook(_FIGURES_OF.decode(figures[_ALL]), cursors)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_STATE = msgspec.msgpack.Decoder(LiveState)
+_CURSOR = msgspec.msgpack.Decoder(HostCursor)
+_GAP = msgspec.msgpack.Decoder(StreamGap)
+_FIGURES_OF = msgspec.msgpack.Decoder(LiveFigures)

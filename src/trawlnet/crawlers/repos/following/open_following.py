@@ -1,0 +1,178 @@
+"""The parts of a crawl, with those that follow firehoses beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.events.event_log import EventLog
+from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
+from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
+from trawlnet.crawlers.repos.following.held_frames import HeldFrames
+from trawlnet.crawlers.repos.following.judging import JudgeRules
+from trawlnet.crawlers.repos.following.live_meter import LiveMeter
+from trawlnet.crawlers.repos.following.live_store import LiveStore
+from trawlnet.crawlers.repos.following.lookups import IdentityLookups
+from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
+from trawlnet.crawlers.repos.following.subscription import Dialler, Subscription
+from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
+from trawlnet.crawlers.repos.following.visit_sink import VisitSink
+from trawlnet.crawlers.repos.handler import ReposHandler
+from trawlnet.crawlers.repos.settings import follow_settings, upstreams_of, wanted_dids
+from trawlnet.crawlers.repos.sink import ArchiveSink
+from trawlnet.engine.crawl import Feed, Parts
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock, Page, Source, Store
+from trawlnet.engine.threads import Threads
+from trawlnet.net.client.socket_ends import SocketLimits
+from trawlnet.net.guard import Guard
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+
+_CHECKERS = 2  # Threads: the native part of a check lets others run.
+_HELD_SHARE = 4  # One part in so many of the memory is for frames that wait for a visit.
+_LEAST_SHARE = (
+    64 << 10
+)  # Bytes for each of: a socket, a batch that is checked, one being published.
+_PATIENCE = 30.0  # Seconds that the source waits for firehoses before it names accounts.
+
+
+@dataclass(frozen=True, slots=True)
+class FollowGround:
+    """What a crawl has that following needs as well."""
+
+    archived: ArchiveCatalogue
+    store: Store
+    gate: Gate
+    rates: PdsRates
+    workspace: Path
+
+
+async def followed(
+    config: ReposConfig,
+    parts: Parts,
+    ground: FollowGround,
+    metrics: CrawlMetrics,
+    stack: AsyncExitStack,
+) -> Parts:
+    """Raises NotReady."""
+    upstreams, clock = upstreams_of(config), parts.clock
+    handler = cast(ReposHandler, parts.handler)
+    limits = VisitLimits(config.resyncs_per_hour)
+    follower = await _follower(config, parts, ground, limits, stack)
+    frontier = SharedFrontier(ground.store)
+    resyncs = Resyncs(follower, frontier, handler.census, ground.rates, clock)
+    lookups = IdentityLookups(
+        handler.census.resolver, follower.learn, clock, pause=config.resync_pause
+    )
+    follower.on_due, follower.on_doubt = resyncs.look, lookups.add
+    dialler = _dialler(config, ground.gate, clock, len(upstreams))
+    streams = [
+        Subscription(upstream, dialler, follower, from_start=config.from_start)
+        for upstream in upstreams
+    ]
+    sink = VisitSink(follower)
+    await sink.recover()
+    meter = LiveMeter(follower, streams, clock, metrics.yields)
+    source = None if parts.feed is None else parts.feed.source
+    return replace(
+        parts,
+        feed=Feed(JoinedSource(source, [one.began for one in streams]), frontier),
+        handler=VisitHandler(
+            replace(handler, compare=follower.compare),
+            follower.parts.live,
+            limits.next_slot,
+            clock,
+        ),
+        sink=sink,
+        facts=meter.facts,
+        companions=(
+            *parts.companions,
+            follower.run,
+            resyncs.run,
+            lookups.run,
+            meter.run,
+            *(one.run for one in streams),
+        ),
+    )
+
+
+async def _follower(
+    config: ReposConfig,
+    parts: Parts,
+    ground: FollowGround,
+    limits: VisitLimits,
+    stack: AsyncExitStack,
+) -> Follower:
+    live = LiveStore.open(ground.workspace / "state" / "repos")
+    stack.callback(live.close)
+    events = await EventLog.open(ground.workspace, parts.clock.now)
+    stack.push_async_callback(events.close)
+    pool, thread = Threads(_CHECKERS, "check"), Threads(1, "follow")
+    # Waited for: neither may be at work when the store is closed.
+    stack.callback(pool.shutdown)
+    stack.callback(thread.shutdown)
+    held = HeldFrames(config.follow_memory // _HELD_SHARE)
+    archived = ArchivedStates(ground.workspace / "archive", ground.archived)
+    rules = JudgeRules(
+        collections_matcher(config.collections),
+        not config.collections,
+        limits.next_slot,
+        held.add,
+        config.resync_pause,
+    )
+    sink = cast(ArchiveSink, parts.sink)
+    followed_parts = FollowerParts(live, archived, sink, events, parts.clock, pool, thread)
+    follower = Follower(followed_parts, rules, held, wanted_dids(config), config.zstd_level)
+    follower.figures = live.figures()
+    return follower
+
+
+def _dialler(config: ReposConfig, gate: Gate, clock: Clock, upstreams: int) -> Dialler:
+    share = max(_LEAST_SHARE, config.follow_memory // (_HELD_SHARE * upstreams))
+    return Dialler(
+        gate,
+        Guard(allow_private=config.allow_private_hosts),
+        follow_settings(config).agent,
+        clock,
+        SocketLimits(waiting=share),
+        share,
+    )
+
+
+class JoinedSource:
+    """A source that names nothing before the firehoses are being read: what changes while it is
+    crawled is heard of. One that cannot be reached is compared when it can."""
+
+    def __init__(self, source: Source | None, began: Sequence[asyncio.Event]) -> None:
+        self._source = source
+        self._began = began
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        if self._source is None:
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                for one in self._began:
+                    await one.wait()
+        except TimeoutError:
+            pass
+        async for page in self._source.pages(after):
+            yield page
+
+
+def collections_matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
+    """As the archive chooses them: `*` for any run of characters, no pattern for all."""
+    if not patterns:
+        return lambda collection: True
+    texts = [".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns]
+    whole = re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL)
+    return lambda collection: whole.fullmatch(collection) is not None

@@ -1,0 +1,163 @@
+"""Visits that a stream asks for become tasks of the crawl, beside those of its source."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
+from trawlnet.crawlers.repos.following.follower import Follower
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, next_visit
+from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, StreamGap
+from trawlnet.crawlers.repos.work import (
+    Listing,
+    ListingKind,
+    RepoVisit,
+    did_of,
+    visits_by_lane,
+)
+from trawlnet.engine.control import Control
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Clock, Failure, Page, Store
+from trawlnet.engine.task import Task
+
+_AT_ONCE = 500
+_LONGEST_WAIT = 60.0  # Seconds.
+_ASKED_FOR = "asked for by the stream"
+_FIRST = -0.5  # Score: before visits of the crawl itself, behind listings.
+
+
+@dataclass(slots=True)
+class SharedFrontier:
+    """The store's frontier for a source, and a side door for tasks of others."""
+
+    store: Store
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def cursor(self) -> str | None:
+        return await self.store.cursor()
+
+    async def feed(self, page: Page) -> int:
+        async with self._lock:
+            return await self.store.feed(page)
+
+    async def add(self, tasks: Sequence[Task]) -> None:
+        """The cursor of the source stays where it is."""
+        async with self._lock:
+            await self.store.feed(Page(tasks, await self.store.cursor() or ""))
+
+
+@dataclass(slots=True)
+class Resyncs:
+    """Visits and listings that are due, from the live store to the store of tasks."""
+
+    follower: Follower
+    frontier: SharedFrontier
+    planner: VisitPlanner
+    rates: PdsRates
+    clock: Clock
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def look(self) -> None:
+        """There may be visits that were not there before."""
+        self._news.set()
+
+    async def run(self, control: Control) -> None:
+        live = self.follower.parts.live
+        while True:
+            self._news.clear()
+            tasks = await self._compare(live.gaps())
+            visits = live.due(self.clock.now(), _AT_ONCE)
+            if visits:
+                tasks += await self._visit(visits, control)
+            for task in tasks:
+                control.wake(task.lane)
+            if not visits:
+                await self._wait(live.next_due())
+
+    async def _wait(self, due: float | None) -> None:
+        wait = _LONGEST_WAIT if due is None else min(_LONGEST_WAIT, due - self.clock.now())
+        try:
+            async with asyncio.timeout(max(0.0, wait)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    async def _compare(self, gaps: Sequence[StreamGap]) -> list[Task]:
+        if not gaps:
+            return []
+        tasks = [_listing(gap).task() for gap in gaps]
+        await self.frontier.add(tasks)
+        self.follower.parts.live.close_gaps(gaps)
+        return tasks
+
+    async def _visit(self, visits: Sequence[DueVisit], control: Control) -> list[Task]:
+        """A visit that fails is asked for again, for as long as the account is out of step."""
+        follower = self.follower
+        async with follower.lock:
+            states = follower.parts.live.states(visit.did for visit in visits)
+            needed = {visit.did: visit for visit in visits if _is_needed(visit, states)}
+            tasks = await self._tasks(list(needed), states)
+            if await self._put(tasks):
+                control.look_again()
+            change = LiveChange(fed=visits)
+            for did in needed:
+                if (state := states.get(did)) and state.standing is Standing.DESYNCHRONIZED:
+                    again, due = next_visit(state, self.clock.now(), follower.rules.resync_pause)
+                    change.states[did] = again
+                    change.due.append(DueVisit(did, due, is_check=False))
+            await follower.in_thread(follower.parts.live.apply, change)
+        return tasks
+
+    async def _tasks(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> list[Task]:
+        tasks, unknown = [], []
+        for did in dids:
+            state = states.get(did)
+            if state is None or not state.pds:
+                unknown.append(did)
+            else:
+                rev = state.archived if state.data else ""
+                tasks.append(RepoVisit(did, state.pds, state.key, rev).task())
+        tasks += await self.planner.of_unknown(unknown)
+        await self.rates.add(visits_by_lane(tasks))
+        return [replace(task, score=_FIRST) for task in tasks]
+
+    async def _put(self, tasks: Sequence[Task]) -> bool:
+        """Those that failed before are put back, as they are now; open ones stay as they are.
+        Returns whether some are on lanes that only the store knows."""
+        store, now = self.frontier.store, self.clock.now()
+        # Behind the lookup of an account is its visit, which may have failed as well.
+        looked_up = [did_of(task.key) for task in tasks if not task.key.startswith("did:")]
+        is_reopened = await store.retry_keys(_failures([task.key for task in tasks]))
+        is_hidden = await store.retry_keys(_failures(looked_up))
+        if is_reopened:
+            await store.settle([_anew(task, now) for task in tasks])
+        await self.frontier.add(tasks)
+        return bool(is_hidden)
+
+
+_FAILURES = [reason for reason in Reason if not reason.success]
+
+
+def _failures(keys: Sequence[str]) -> list[Failure]:
+    """Every failure that they may have ended with."""
+    return [Failure(key, "", reason, "", 0, 0.0) for key in keys for reason in _FAILURES]
+
+
+def _anew(task: Task, now: float) -> Receipt:
+    """The key stays open, with this task."""
+    return Receipt(Task(task.key, task.lane), Reason.PARKED, next=task, detail=_ASKED_FOR, at=now)
+
+
+def _is_needed(visit: DueVisit, states: Mapping[str, LiveState]) -> bool:
+    state = states.get(visit.did)
+    if state is None or visit.is_check or state.has_missed:
+        return True
+    return state.standing is Standing.DESYNCHRONIZED
+
+
+def _listing(gap: StreamGap) -> Listing:
+    kind = ListingKind.REPOS if gap.is_pds else ListingKind.HOSTS
+    return Listing(kind, gap.url, since=max(1, int(gap.since)))

@@ -1,0 +1,193 @@
+"""One firehose, read for as long as the crawl lasts: connected again whenever it breaks, after the
+last message that is durable."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime
+
+from trawlnet.crawlers.repos.following.follower import Follower
+from trawlnet.crawlers.repos.following.frames import CheckedBatch, StreamNotice
+from trawlnet.crawlers.repos.following.live_store import HostCursor
+from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.engine.control import Control
+from trawlnet.engine.gate import Gate, LaneParked
+from trawlnet.engine.ports import Clock
+from trawlnet.net.client.socket_ends import SocketLimits
+from trawlnet.net.client.websocket import WebSocket, open_websocket
+from trawlnet.net.guard import Guard
+from trawlnet.net.lane import lane_of
+from trawlnet.net.trouble import EXPECTED, trouble_from
+
+log = logging.getLogger(__name__)
+
+METHOD = "com.atproto.sync.subscribeRepos"
+FUTURE = "FutureCursor"
+_BATCH_FRAMES = 500
+_GATHER = 0.05  # Seconds that a first message waits for others.
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # Seconds before connecting again, doubling.
+_LOOK_BACK = 1000  # Numbers, at a server whose messages do not come in order.
+
+
+@dataclass(frozen=True, slots=True)
+class Dialler:
+    """How firehoses are reached."""
+
+    gate: Gate
+    guard: Guard
+    agent: str
+    clock: Clock
+    limits: SocketLimits
+    batch_bytes: int
+
+    def open(
+        self, upstream: Upstream, cursor: int | None
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        query = "" if cursor is None else f"?cursor={cursor}"
+        scheme, _, host = upstream.url.partition("://")
+        url = f"{'wss' if scheme == 'https' else 'ws'}://{host}/xrpc/{METHOD}{query}"
+        return open_websocket(url, agent=self.agent, guard=self.guard, limits=self.limits)
+
+
+class Subscription:
+    """The WebSocket has a queue of its own: a stalled upstream holds nobody up, and one that sends
+    too much waits by itself."""
+
+    def __init__(
+        self, upstream: Upstream, dialler: Dialler, follower: Follower, *, from_start: bool
+    ) -> None:
+        self.upstream = upstream
+        self.is_connected = False
+        self.trouble = ""  # Why it is not, in words.
+        self.began = asyncio.Event()  # It was connected once.
+        self._dialler = dialler
+        self._clock = dialler.clock
+        self._follower = follower
+        self._from_start = from_start
+        self._wait = _FIRST_WAIT
+        self._last: CheckedBatch | None = None  # That is durable.
+        self._lag = 0.0  # Seconds that its last message had taken by then.
+
+    def behind(self, now: float) -> float | None:
+        """Seconds; None before the first message. While connected it is what the last message
+        took until it was durable: a quiet server is not behind."""
+        if self._last is None:
+            return None
+        if self.is_connected:
+            return self._lag
+        at = seconds_of(self._last.time)
+        return None if at is None else max(0.0, now - at)
+
+    async def run(self, control: Control) -> None:
+        while True:
+            try:
+                notice = await self._read_once()
+                await self._pause(_why(notice), _LONGEST_WAIT if _is_lost(notice) else self._wait)
+            except LaneParked as parked:
+                pause = parked.until - self._clock.now() if parked.until < math.inf else math.inf
+                await self._pause("the host is left alone for now", min(pause, _LONGEST_WAIT))
+            except EXPECTED as error:
+                trouble = trouble_from(error, self.upstream.url)
+                await self._pause(f"{trouble.reason}: {trouble.detail}", self._wait)
+
+    async def _pause(self, why: str, seconds: float) -> None:
+        if self.trouble != why:
+            extra = {"host": self.upstream.host, "error": why, "again_in": round(seconds, 1)}
+            log.warning("firehose not connected", extra=extra)
+        self.is_connected, self.trouble = False, why
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        await self._clock.sleep(seconds)
+
+    async def _read_once(self) -> StreamNotice:
+        """Until the connection ends, and why it did."""
+        async with AsyncExitStack() as stack:
+            cursor = self._cursor()
+            async with self._dialler.gate.turn(lane_of(self.upstream.url)):
+                opened = self._dialler.open(self.upstream, cursor)
+                socket = await stack.enter_async_context(opened)
+            if self._from_start:
+                await self._follower.rewind(self.upstream)
+            elif cursor is None:
+                await self._follower.begin(self.upstream)
+            log.info("firehose connected", extra={"host": self.upstream.host, "cursor": cursor})
+            self.is_connected, self.trouble = True, ""
+            self.began.set()
+            return await self._read(socket)
+
+    def _cursor(self) -> int | None:
+        if self._from_start:
+            return 0
+        saved = self._follower.cursor(self.upstream)
+        if saved is None or not saved.seq:
+            return None
+        return max(0, saved.seq - _LOOK_BACK) if saved.looks_back else saved.seq
+
+    async def _read(self, socket: WebSocket) -> StreamNotice:
+        """The next batch is checked while the last one is made durable."""
+        saved = self._follower.cursor(self.upstream) or HostCursor()
+        async with asyncio.TaskGroup() as group:
+            seen, publishing = saved.seq, None
+            while True:
+                try:
+                    messages = await _gather(socket, self._dialler.batch_bytes)
+                except EXPECTED as error:
+                    trouble = trouble_from(error, self.upstream.url)
+                    return StreamNotice(trouble=f"{trouble.reason}: {trouble.detail}")
+                batch = await self._follower.check(self.upstream, messages, seen)
+                seen = batch.seq
+                if publishing is not None:
+                    await publishing
+                publishing = group.create_task(self._publish(batch))
+                if batch.notice.ends:
+                    return batch.notice
+
+    async def _publish(self, batch: CheckedBatch) -> None:
+        await self._follower.publish(batch)
+        self._wait, self._from_start = _FIRST_WAIT, False
+        self._last = batch
+        at = seconds_of(batch.time)
+        self._lag = 0.0 if at is None else max(0.0, self._clock.now() - at)
+
+
+async def _gather(socket: WebSocket, most_bytes: int) -> list[bytes | str]:
+    """At least one message, and what comes right behind it."""
+    messages = [await socket.receive()]
+    size = len(messages[0])
+    try:
+        async with asyncio.timeout(_GATHER):
+            while len(messages) < _BATCH_FRAMES and size < most_bytes:
+                messages.append(await socket.receive())
+                size += len(messages[-1])
+    except EXPECTED:
+        pass  # Nothing more for now; or the end, which the next look tells.
+    return messages
+
+
+def seconds_of(time: str) -> float | None:
+    """Unix seconds of what a server wrote; None for what is no time."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_lost(notice: StreamNotice) -> bool:
+    return notice.error is not None and notice.error.error == FUTURE
+
+
+def _why(notice: StreamNotice) -> str:
+    if notice.trouble:
+        return notice.trouble
+    if notice.error is None:
+        return f"not a frame of a firehose: {notice.refusal}"
+    if _is_lost(notice):
+        # Where it lost its log, numbers begin anew: from which one on, only people can say.
+        return (
+            "the server knows no message after the saved cursor; if it lost its log, "
+            "begin at its oldest message: --from-start"
+        )
+    return f"{notice.error.error}: {notice.error.message or ''}".rstrip(": ")

@@ -1,0 +1,67 @@
+"""The handler of a crawl that follows: every visit that got an answer tells the stream of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trawlnet.crawlers.atproto.answers import speaks_for_account
+from trawlnet.crawlers.repos.following.live_state import LiveState
+from trawlnet.crawlers.repos.following.live_store import LiveStore
+from trawlnet.crawlers.repos.following.visit_sink import VisitEnded
+from trawlnet.crawlers.repos.visiting.visit import INACTIVE
+from trawlnet.crawlers.repos.work import RepoVisit, did_of, read_task
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock, Handler
+from trawlnet.engine.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class VisitHandler:
+    handler: Handler[Any]
+    live: LiveStore
+    next_slot: Callable[[str, float], float]  # When a visit to a server may be, at or after.
+    clock: Clock
+
+    async def __call__(self, task: Task) -> Outcome[Any]:
+        outcome = await self.handler(task)
+        did = did_of(task.key)
+        if not did.startswith("did:"):
+            return outcome
+        if not outcome.items and _is_answer(task, outcome):
+            return replace(outcome, items=[VisitEnded(did, outcome.reason)])
+        if outcome.found and not task.key.startswith("did:"):
+            # Its document was read: only now is it known whose visit it is.
+            return replace(outcome, found=[self._planned(one) for one in outcome.found])
+        return outcome
+
+    def _planned(self, task: Task) -> Task:
+        visit = read_task(task)
+        if not isinstance(visit, RepoVisit):
+            return task
+        state = self.live.states([visit.did]).get(visit.did)
+        if state is None:
+            return task
+        return replace(_visit(visit, state), due=self._due(visit))
+
+    def _due(self, visit: RepoVisit) -> float:
+        now = self.clock.now()
+        due = self.next_slot(visit.pds, now)
+        return due if due > now else 0.0
+
+
+def _is_answer(task: Task, outcome: Outcome[Any]) -> bool:
+    """Whether it says something about the account. Any web server says that nothing is there."""
+    if outcome.reason is Reason.NOT_MODIFIED:
+        return True
+    if outcome.reason not in INACTIVE:
+        return False
+    # A directory that has no document speaks for its accounts, a web site does not.
+    is_of_directory = task.key != did_of(task.key) and did_of(task.key).startswith("did:plc:")
+    return speaks_for_account(outcome) or is_of_directory
+
+
+def _visit(visit: RepoVisit, state: LiveState) -> Task:
+    """One whose archived block is of no use to the stream is fetched in any case."""
+    return (visit if state.data else replace(visit, rev="")).task()

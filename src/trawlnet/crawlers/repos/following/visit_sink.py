@@ -1,0 +1,213 @@
+"""The sink of a crawl that follows: what a visit brings is written as ever, and what it changes in
+what was published so far comes out as events."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from trawlnet.archive.tombstones import Tombstone
+from trawlnet.crawlers.repos.following.adoption import (
+    Adoption,
+    adoption_of,
+    events_between,
+    withdrawal,
+)
+from trawlnet.crawlers.repos.following.archived_states import state_after
+from trawlnet.crawlers.repos.following.follower import Follower
+from trawlnet.crawlers.repos.following.judging import Judge
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_store import LiveChange
+from trawlnet.crawlers.repos.visiting.visit import PackedRepo
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.task import Task
+
+_BYTES_AT_ONCE = 4 << 20  # Of blocks: their records are all in memory for a moment.
+
+
+@dataclass(frozen=True, slots=True)
+class VisitEnded:
+    """A visit that brought no repository, and yet an answer."""
+
+    did: str
+    reason: Reason
+
+
+Batch = Sequence[tuple[Task, Sequence[Any]]]
+
+
+class VisitSink:
+    """An engine Sink around the archive's. A block that is older than what the stream has
+    published since is not written: the archive never goes back."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._sink = follower.parts.sink
+
+    async def write(self, batch: Batch) -> None:
+        for part in _parts(batch):
+            await self._write(part)
+
+    async def _write(self, batch: Batch) -> None:
+        follower = self._follower
+        items = [item for _, items in batch for item in items]
+        packed = {item.made.did: item for item in items if isinstance(item, PackedRepo)}
+        stones = [item for item in items if isinstance(item, Tombstone)]
+        # What takes long is done while the stream goes on; it is rarely in vain.
+        adoptions = [await self._adoption(one) for one in packed.values()]
+        async with follower.lock:
+            adoptions = [await self._still(one, packed[one.did]) for one in adoptions]
+            newer = {one.did: one.base.rev for one in adoptions if one.is_newer}
+            for did in packed.keys() - newer.keys():
+                packed[did].ticket.close()
+            bases = newer | {stone.did: (await self._base(stone.did)).rev for stone in stones}
+            if bases:
+                await follower.in_thread(follower.parts.live.begin_adopting, bases)
+                await self._sink.write(_only(batch, newer))
+            await self._publish(adoptions, stones, [x for x in items if isinstance(x, VisitEnded)])
+
+    async def _publish(
+        self,
+        adoptions: Sequence[Adoption],
+        stones: Sequence[Tombstone],
+        ended: Sequence[VisitEnded],
+    ) -> None:
+        follower = self._follower
+        dids = [*(one.did for one in stones), *(one.did for one in ended)]
+        states = await follower.in_thread(follower.parts.live.states, dids)
+        judge = follower.judge(states | {one.did: one.base for one in adoptions})
+        for adoption in adoptions:
+            await self._adopt(adoption, judge)
+        for stone in stones:
+            self._withdraw(stone, judge)
+        for one in ended:
+            await self._end(one, judge)
+        if judge.change.states or judge.change.adopted:
+            await follower.commit(judge)
+
+    async def recover(self) -> None:
+        """What was written before a kill, and not published."""
+        follower = self._follower
+        async with follower.lock:
+            for did, rev in await follower.in_thread(follower.parts.live.adopting):
+                found = await follower.in_thread(self._interrupted, did, rev)
+                if found is None:
+                    change = LiveChange(adopted=[did])
+                    await follower.in_thread(follower.parts.live.apply, change)
+                elif isinstance(found, Tombstone):
+                    await self._publish((), [found], ())
+                else:
+                    await self._publish([found], (), ())
+
+    def _interrupted(self, did: str, rev: str) -> Adoption | Tombstone | None:
+        """None where it did not get as far as the archive."""
+        archived, live = self._follower.parts.archived, self._follower.parts.live
+        newest = archived.rev(did)
+        if newest is None:
+            return archived.tombstone(did) if rev else None
+        now = archived.at(did, newest)
+        if now is None or now.root is None or now.state.rev <= rev:
+            return None
+        base = replace(live.states([did]).get(did, LiveState()), rev=rev)
+        events = events_between(base, now.state, archived)
+        return Adoption(did, base, state_after(now.state, now.root), events)
+
+    async def _adoption(self, one: PackedRepo) -> Adoption:
+        base = await self._base(one.made.did)
+        return await self._follower.in_pool(
+            adoption_of, one.made, base, self._follower.parts.archived
+        )
+
+    async def _still(self, adoption: Adoption, one: PackedRepo) -> Adoption:
+        """The same against what is published by now."""
+        base = await self._base(adoption.did)
+        if base.rev != adoption.base.rev:
+            return await self._adoption(one)
+        return dataclasses.replace(adoption, base=base)
+
+    async def _base(self, did: str) -> LiveState:
+        """What was published; what is archived, where the stream has not named it yet."""
+        follower = self._follower
+        state = (await follower.in_thread(follower.parts.live.states, [did])).get(did)
+        return state or LiveState(rev=follower.parts.archived.rev(did) or "")
+
+    async def _adopt(self, adoption: Adoption, judge: Judge) -> None:
+        did, base = adoption.did, adoption.base
+        if adoption.is_newer:
+            judge.events += adoption.events
+            judge.change.adopted.append(did)
+            judge.change.resyncs += base.standing is Standing.DESYNCHRONIZED
+            after = replace(adoption.after, asked_at=base.asked_at, asks=base.asks)
+            judge.put(did, replace(after, withdrawn_us=base.withdrawn_us))
+            await self._go_on(did, base, judge)
+        elif base.data and base.rev == adoption.after.rev:
+            await self._confirm(did, base, judge)
+        # Else it has less than it had: the next visit may find more.
+
+    async def _end(self, ended: VisitEnded, judge: Judge) -> None:
+        did, state = ended.did, judge.states.get(ended.did)
+        if state is None or state.standing is Standing.INACTIVE:
+            return
+        if ended.reason is Reason.NOT_MODIFIED:
+            if state.data:
+                await self._confirm(did, state, judge)
+        elif state.rev:
+            # Its tombstone was written before a kill.
+            self._withdraw(Tombstone(did, str(ended.reason), int(judge.now * 1e6)), judge)
+        else:
+            self._follower.held.take(did)
+            judge.put(did, replace(state, standing=Standing.INACTIVE, has_missed=False))
+
+    async def _confirm(self, did: str, state: LiveState, judge: Judge) -> None:
+        """What was published is what its server has."""
+        if not state.is_synchronized or state.has_missed:
+            judge.put(did, replace(state, standing=Standing.SYNCHRONIZED, has_missed=False))
+            await self._go_on(did, state, judge)
+
+    async def _go_on(self, did: str, before: LiveState, judge: Judge) -> None:
+        """Frames that waited for the visit are part of the same change."""
+        await self._follower.judge_held(did, judge)
+        if before.has_missed:
+            judge.check_later(did, judge.states[did])
+
+    def _withdraw(self, stone: Tombstone, judge: Judge) -> None:
+        """The account is hidden in the archive: whatever comes back is published as new."""
+        did = stone.did
+        self._follower.held.take(did)
+        judge.events.append(withdrawal(stone))
+        judge.change.adopted.append(did)
+        state = replace(judge.states.get(did, LiveState()), rev="", data=b"", archived="")
+        state = replace(state, standing=Standing.INACTIVE, has_missed=False)
+        judge.put(did, replace(state, withdrawn_us=stone.at_us))
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """So many bytes of blocks at a time; no DID twice in one part."""
+    part: list[tuple[Task, Sequence[Any]]] = []
+    size, dids = 0, set[str]()
+    for task, items in batch:
+        blocks = [item.made for item in items if isinstance(item, PackedRepo)]
+        more = sum(len(one.block) for one in blocks)
+        if part and (size + more > _BYTES_AT_ONCE or any(one.did in dids for one in blocks)):
+            yield part
+            part, size, dids = [], 0, set()
+        part.append((task, items))
+        size += more
+        dids |= {one.did for one in blocks}
+    if part:
+        yield part
+
+
+def _only(batch: Batch, dids: Collection[str]) -> list[tuple[Task, list[Any]]]:
+    """Blocks of these DIDs, and tombstones."""
+
+    def is_written(item: Any) -> bool:
+        if isinstance(item, PackedRepo):
+            return item.made.did in dids
+        return isinstance(item, Tombstone)
+
+    return [(task, [item for item in items if is_written(item)]) for task, items in batch]
