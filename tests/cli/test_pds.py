@@ -67,6 +67,7 @@ def test_discovery_counts_by_source_and_a_second_one_finds_nothing_new(
 def test_a_crawl_finds_scans_and_counts_every_record(network: Any, tmp_path: Path) -> None:
     ran = trawlnet(*crawling(network, tmp_path / "net", "--once", "--json"))
     assert ran.code == 0, ran.err
+    assert "discovering PDSes first" in ran.err.splitlines()[0], "or it waits without a word"
     expected = posts_by_host(network)
     for url, row in listed(tmp_path / "net").items():
         assert row["chive_record_count"] == expected[url]

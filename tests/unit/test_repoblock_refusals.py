@@ -357,12 +357,28 @@ def test_a_block_under_many_keys_is_read_once(
     assert len(read) == (4 if extract is repoblock_plain.extract else 0)
 
 
-def seconds_to(extract: Extract, car: bytes) -> float:
+@pytest.mark.parametrize("kind", ["subnormal", "just subnormal", "largest", "halfway"])
+def test_no_number_costs_much_more_than_another(extract: Extract, kind: str) -> None:
+    """Written digit by digit, a subnormal took a thousand times as long as any other."""
+    firsts = {"subnormal": 1, "just subnormal": 0x000F_FFFF_FFFF_0000, "halfway": 0x3FE << 52}
+    first = firsts.get(kind, 0x7FEF_FFFF_FFFF_0000)
+    usual, odd = numbers_car(0x3FB9_9999_9999_0000), numbers_car(first)
+    room = 10_000_000
+    assert seconds_to(extract, odd, room) < 0.01 + 20 * seconds_to(extract, usual, room)
+
+
+def numbers_car(first: int) -> bytes:
+    """A record of doubles, from the one with these bits on."""
+    doubles = b"".join(b"\xfb" + (first + n * 37).to_bytes(8) for n in range(5_000))
+    return make_car({"a.b.c/0": field(head(4, 5_000) + doubles)})
+
+
+def seconds_to(extract: Extract, car: bytes, memory_limit: int = 100_000) -> float:
     """Of the processor, whatever else it does."""
     taken = []
     for _ in range(3):
         begun = time.process_time()
-        extract(car, ExtractOptions(memory_limit=100_000))
+        extract(car, ExtractOptions(memory_limit=memory_limit))
         taken.append(time.process_time() - begun)
     return min(taken)
 

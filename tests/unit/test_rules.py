@@ -56,12 +56,14 @@ def test_waiting_because_told_to_uses_no_attempt(attempt):
 
 def test_a_step_goes_on_at_once_and_is_no_word_about_its_key():
     task = Task("k", "l", payload={"step": "one"}, attempt=2, waits=1)
-    step = judge(task, Outcome(Reason.HTTP_ERROR, again=Again.AT_ONCE), RetryPolicy(), 7.0)
-    assert step.is_step and step.next == Task("k", "l", payload={"step": "one"}, due=7.0)
     figures = Figures()
-    figures.add_receipts([step, judge(task, Outcome(Reason.OK), RetryPolicy(), 7.0)], 7.0)
-    assert figures.tally == {Reason.HTTP_ERROR: 1, Reason.OK: 1}
-    assert figures.settled == {Reason.OK: 1}
+    for reason in (Reason.HTTP_ERROR, Reason.OK):
+        step = judge(task, Outcome(reason, again=Again.AT_ONCE), RetryPolicy(), 7.0)
+        assert step.is_step and step.next == Task("k", "l", payload={"step": "one"}, due=7.0)
+        figures.add_receipts([step], 7.0)
+    figures.add_receipts([judge(task, Outcome(Reason.OK), RetryPolicy(), 7.0)], 7.0)
+    assert figures.tally == {Reason.HTTP_ERROR: 1, Reason.OK: 2}
+    assert figures.settled == {Reason.OK: 1} and figures.steps == 2
 
 
 def test_an_outcome_can_be_the_last_word_whatever_its_reason_says():

@@ -1,4 +1,4 @@
-"""M1 to M7: what a rehearsal is judged by."""
+"""M1 to M8: what a rehearsal is judged by."""
 
 from __future__ import annotations
 
