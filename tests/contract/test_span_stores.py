@@ -202,3 +202,18 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
         SpanKeys("redis://:secret@127.0.0.1:1/0", "ids:")
     assert "127.0.0.1:1" in raised.value.message
     assert "secret" not in raised.value.message
+
+
+def test_a_file_that_could_not_be_begun_is_not_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError) as failure:
+        patched.setattr(SpanFile, "_check_format", fails)
+        SpanFile(tmp_path / "a")
+    # Whoever holds the error holds all that was open when it came.
+    assert failure.traceback
+    with closing(SpanFile(tmp_path / "a")) as store:
+        assert store.count() == 0

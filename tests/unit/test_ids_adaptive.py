@@ -62,6 +62,16 @@ def test_the_delay_grows_while_too_many_asks_are_early_and_shrinks_otherwise() -
     assert before < grown > head.delay
 
 
+def test_a_delay_that_a_pause_made_long_is_halved_within_minutes() -> None:
+    """By half a second each five seconds it would take most of an hour."""
+    head, began = steady_head(rate=1.0), 120.0
+    head.published_late(began + 600.0)
+    assert head.delay > 500.0
+    for second in range(900):
+        head.first_ask(began + 600.0 + second, early=False)
+    assert head.delay < 60.0
+
+
 def test_ids_that_stop_coming_do_not_drive_the_head_backwards() -> None:
     head = steady_head()
     before, heads = head.delay, []
