@@ -9,9 +9,9 @@ RELEASE := .release
 TELL_NATIVE = $(BIN)/python -c 'from trawlnet.native import loader; print("native code:", "not compiled (is there a C compiler?); plain Python does the same work, slower" if loader.native is None else "compiled" if loader.has_zstd else "compiled without zstd (apt-get install libzstd-dev)")'
 
 SECONDS ?= 3600
-# Rehearsals of whole days and a hundred thousand accounts are for the whole suite.
+# Rehearsals of whole days, a hundred thousand accounts and requests drawn at random are for the whole suite.
 QUICK := tests/unit tests/property tests/sim tests/contract $(wildcard tests/test_*.py) \
-  $(addprefix --ignore tests/sim/test_,ids_simulate.py ids_pauses.py ids_islands.py atproto_size.py)
+  $(addprefix --ignore tests/,$(addprefix sim/test_,ids_simulate.py ids_pauses.py ids_islands.py atproto_size.py) property/test_registry_schema.py)
 # Without bytecode every worker and every process that a test starts compiles the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
@@ -52,7 +52,7 @@ test: $(READY) ## the whole suite
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
-	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 3 --dist worksteal $(QUICK)
+	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow' $(QUICK)
 
 worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
 	@$(BIN)/python scripts/draw_worlds.py --seconds $(SECONDS) --only '$(ONLY)'

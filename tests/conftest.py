@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,12 +16,25 @@ if TYPE_CHECKING:  # Its drivers are slow to load, and few tests need them.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
+# `make quick` draws a quarter of the examples of `make test`.
+SHARE = 4 if os.environ.get("TRAWLNET_QUICK") else 1
+OWN_SETTINGS = "_hypothesis_internal_use_settings"  # What `@settings` leaves at a test.
+
 # The slowest first: a file is one process's, and whoever begins a slow one last is waited for.
 FOLDERS = ("crash", "interop", "cli", "contract", "sim")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _rank(item.path.parent.name))
+    if SHARE > 1:
+        for test in {item.obj for item in items if isinstance(item, pytest.Function)}:
+            _draw_less(test)
+
+
+def _draw_less(test: Any) -> None:
+    own = getattr(test, OWN_SETTINGS, None)
+    if isinstance(own, settings):
+        setattr(test, OWN_SETTINGS, settings(own, max_examples=max(5, own.max_examples // SHARE)))
 
 
 def _rank(folder: str) -> int:

@@ -53,6 +53,7 @@ def command(tree: Path, *flags: str) -> list[str]:
     return [sys.executable, str(tree / "scripts" / "draw_worlds.py"), *flags]
 
 
+@pytest.mark.slow
 def test_a_finding_is_told_and_the_other_areas_go_on(tree: Path) -> None:
     area(tree, "good", DRAWN.format(law="number == number"))
     area(tree, "awry", DRAWN.format(law="number is None"))  # The first, by its name.

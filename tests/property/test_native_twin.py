@@ -37,7 +37,6 @@ if HAS_NATIVE:
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=100000 pytest tests/property/test_native_twin.py
 ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
-SHARE = 4 if os.environ.get("TRAWLNET_QUICK") else 1
 
 pytestmark = needs_native
 
@@ -87,13 +86,13 @@ options = st.builds(
 )
 
 
-@settings(max_examples=100 // SHARE, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(paths, records, max_size=12), options)
 def test_generated_repositories(repo: dict[str, Any], options: ExtractOptions) -> None:
     agree(make_car({path: encode(value) for path, value in repo.items()}), options)
 
 
-@settings(max_examples=250 // SHARE, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(records)
 def test_json_means_what_the_record_said(record: dict[str, Any]) -> None:
     """Against a third reading of the same bytes, so that the twins cannot be wrong together."""

@@ -155,6 +155,7 @@ def test_a_deleted_account_takes_its_messages_along(tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", Mischief)
 def test_a_relay_spoils_what_it_tells(tmp_path, kind):
     async def main():

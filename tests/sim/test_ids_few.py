@@ -17,6 +17,7 @@ from trawlnet.sim.ids import CounterLeap, TimeSpan, Traffic
 from trawlnet.sim.ids.events import WorldEvents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.2, 0.5])
 def test_ids_that_were_asked_for_blindly_are_fetched_when_they_are_due(rate: float) -> None:
     """They waited for their third and fourth tries: 20 minutes for one in twenty."""
@@ -28,6 +29,7 @@ def test_ids_that_were_asked_for_blindly_are_fetched_when_they_are_due(rate: flo
     assert lags[int(0.95 * len(lags))] < 300.0
 
 
+@pytest.mark.slow
 def test_a_delay_that_pauses_made_long_is_soon_forgotten() -> None:
     """It lost half a second each five seconds: ten minutes behind took two hours."""
     quiet = (TimeSpan(403.0, 1103.0), TimeSpan(1105.0, 1805.0))
@@ -49,6 +51,7 @@ def test_a_delay_that_pauses_made_long_is_soon_forgotten() -> None:
     assert traffic.head(6000.0) - max(run.done) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "pause"), [(10.0, 30), (5.0, 10)])
 def test_a_leap_of_a_million_ids_after_a_pause_is_crossed_in_minutes(
     rate: float, pause: int

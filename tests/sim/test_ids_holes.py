@@ -17,6 +17,7 @@ FULL_OF_HOLES = Traffic(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timed", [True, False])
 def test_a_crawl_keeps_up_where_more_ids_are_holes_than_may_be_asked_for_early(timed: bool) -> None:
     """Every hole was taken for an early ask: the crawl fell back half a second each second."""

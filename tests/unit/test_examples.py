@@ -119,6 +119,7 @@ def published(folder: Path) -> list[int]:
     return [json.loads(line)["id"] for line in whole]
 
 
+@pytest.mark.slow
 def test_stories_are_crawled_once_each_however_often_it_is_killed(
     tmp_path: Path, api: SlowApi
 ) -> None:
@@ -156,6 +157,7 @@ def test_the_tutorial_shows_parts_of_the_program() -> None:
         assert "\n".join(line.strip() for line in block.splitlines()) in lines, block
 
 
+@pytest.mark.slow
 def test_the_transcript_of_the_tutorial_is_what_is_printed(tmp_path: Path, api: SlowApi) -> None:
     api.allow(1 << 30)
     said = re.findall(r"^\$ \S+ examples/stories\.py .*\n(.*)$", TUTORIAL, re.M)

@@ -185,6 +185,7 @@ def told(path: Path) -> tuple[SegmentVerdict, list[Proven]]:
     return verify_segment(path, tell=proven.append), proven
 
 
+@pytest.mark.slow
 def test_a_thousand_flips_anywhere_are_found_and_named(tmp_path: Path) -> None:
     dids = [f"did:plc:{letter * 24}" for letter in "abc"]
     cars = [signed_car(some_records(n, 30), did) for n, did in enumerate(dids)]

@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ class HostileFrame(NamedTuple):
     expected: R
 
 
+@cache
 def hostile_frames() -> list[HostileFrame]:
     repo = made_repo()
     rng = Random(3)
