@@ -14,6 +14,7 @@ from tests.support.atproto.odd_directory import OddDirectory, serving
 from tests.support.atproto.plc_truth import check_whole, lines_of
 from tests.support.atproto.visitor import open_world
 from tests.support.program import environment
+from trawlnet.sim.atproto.plc_stream import StreamHabits
 from trawlnet.tables.clickhouse.open import opened
 
 KILLS = 9
@@ -27,8 +28,8 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-async def start(url: str, workspace: Path) -> asyncio.subprocess.Process:
-    flags = ("--plc-url", url, "--allow-private-hosts", "--plc-rps", "400")
+async def start(url: str, workspace: Path, *more: str) -> asyncio.subprocess.Process:
+    flags = ("--plc-url", url, "--allow-private-hosts", "--plc-rps", "400", *more)
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-c", PROGRAM, "repos", "plc", "-w", str(workspace), *flags),
@@ -95,3 +96,45 @@ def test_a_mirror_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
                 await check_whole(tables, log)
 
     asyncio.run(test())
+
+
+STREAM_KILLS = 6
+
+
+@pytest.mark.slow
+def test_a_mirror_that_follows_a_stream_and_is_killed_again_and_again_ends_up_exact(tmp_path):
+    """Some of it comes in pages, the rest over a stream that misbehaves, while the log grows."""
+    rng = random.Random(6)
+
+    async def test():
+        async with open_world(tmp_path, habits=()) as visitor:
+            log = await lines_of(visitor.world), visitor.dids
+        directory, workspace = OddDirectory(log[0][:30], most=20), tmp_path / "w"
+        directory.open_stream(StreamHabits(repeat_every=7, drop_every=23, close_every=41))
+        async with serving(directory) as url:
+            for _ in range(STREAM_KILLS):
+                process = await start(url, workspace, "--follow")
+                assert b"mirroring" in await process.stderr.readline()
+                await grown(directory, log[0], rng.randint(5, 40), rng)
+                process.send_signal(signal.SIGKILL)
+                await process.communicate()
+            directory.lines = log[0]
+            process = await start(url, workspace)
+            _, said = await process.communicate()
+            assert process.returncode == 0, said.decode()
+        assert directory.stream.told > 0
+        async with opened(workspace / "tables") as tables:
+            await check_whole(tables, log)
+
+    asyncio.run(test())
+
+
+async def grown(directory, lines, count, rng):
+    """So many more operations, once the mirror listens."""
+    heard = len(directory.stream.cursors)
+    async with asyncio.timeout(120):
+        while len(directory.stream.cursors) == heard:
+            await asyncio.sleep(0.01)
+    for _ in range(count):
+        directory.lines = lines[: len(directory.lines) + 1]
+        await asyncio.sleep(rng.uniform(0.0, 0.02))

@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from trawlnet.sim.atproto.plc_stream import PlcStream, StreamHabits
+
 Line = dict[str, Any]
 
 
@@ -29,6 +31,7 @@ class OddDirectory:
     always: int = 0  # A status, whatever is asked.
     page: str = ""  # Sent with status 200, whatever is asked.
     requests: list[str | None] = field(default_factory=list)
+    stream: PlcStream | None = None
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         after = request.query.get("after")
@@ -56,6 +59,16 @@ class OddDirectory:
             request.transport.close()
             return response
         return web.Response(body=body, content_type="application/jsonlines")
+
+    def open_stream(self, habits: StreamHabits) -> None:
+        """To whoever asks: lines that are added are told."""
+        self.stream = PlcStream(lambda after, size: self.numbered_lines(after)[:size], habits)
+
+    async def tell(self, request: web.Request) -> web.StreamResponse:
+        if self.stream is None:
+            return web.Response(status=404, text="Cannot GET /export/stream")
+        last = max((line["seq"] for line in self.lines), default=0)
+        return await self.stream.answer(request, last)
 
     def numbered_lines(self, after: int) -> list[Line]:
         if self.ignores_after:
@@ -89,6 +102,7 @@ class OddDirectory:
 async def serving(directory: OddDirectory) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_get("/export", directory.export)
+    app.router.add_get("/export/stream", directory.tell)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

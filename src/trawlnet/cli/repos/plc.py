@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ from trawlnet.crawlers.tables_place import TABLES, tables_place
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
+from trawlnet.net.client.socket_ends import SocketLimits
+from trawlnet.net.client.websocket import open_websocket
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
@@ -42,7 +45,14 @@ CLICKHOUSE = (
 )
 _KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
 
-Follow = Annotated[bool, flag("--follow", "Keep running, and mirror new operations until stopped.")]
+Follow = Annotated[
+    bool,
+    flag(
+        "--follow",
+        "Keep running, and mirror new operations until stopped: by the directory's stream "
+        "where it has one, else by a look every few seconds.",
+    ),
+]
 
 
 def plc(
@@ -90,6 +100,7 @@ def _line(tally: MirrorCounts, seconds: float) -> str:
     return (
         f"plc: {tally.operations:,} operations, {tally.operations / seconds:,.0f}/s, "
         f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"
+        f"{', by stream' if tally.stream == 'open' else ''}"
     )
 
 
@@ -97,7 +108,9 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
     tally, counts, refused = mirror.tally, await mirror_counts(tables), await refusals(tables)
     if as_json:
         run = {"pages": tally.pages, "operations": tally.operations, "retries": tally.retries}
-        run |= {name: getattr(tally, name) for name in ("malformed", "orphans", "crowded")}
+        run |= {
+            name: getattr(tally, name) for name in ("malformed", "orphans", "crowded", "streamed")
+        }
         row = {"event": "summary", "exit_code": int(code), "up_to_date": tally.caught_up}
         row |= {"form": str(tally.form), "position": tally.position, "run": run}
         emit(row | {**counts, "refused": refused})
@@ -122,6 +135,7 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
 PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)
 
 
+_STREAM = SocketLimits(message=1 << 20)  # The directory takes operations of a few kilobytes.
 _NEVER = 1 << 30  # Failures; the mirror itself decides when to give up.
 
 
@@ -131,8 +145,10 @@ async def open_directory(config: ReposConfig, clock: Clock) -> AsyncIterator[Dir
     private, url = config.allow_private_hosts, directory_url(config)
     agent = agent_for(config.contact, allow_private=private)
     gate = Gate(clock, Manners(rate=config.plc_rps, concurrency=1, block_at=_NEVER))
-    async with Http(gate, clock, agent, guard=Guard(allow_private=private)) as http:
-        yield Directory(url, http, gate, clock, private)
+    guard = Guard(allow_private=private)
+    stream = partial(open_websocket, agent=agent, guard=guard, limits=_STREAM)
+    async with Http(gate, clock, agent, guard=guard) as http:
+        yield Directory(url, http, gate, clock, private, open_stream=stream)
 
 
 def directory_url(config: ReposConfig) -> str:

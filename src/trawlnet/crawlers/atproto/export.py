@@ -90,15 +90,16 @@ async def _read(answer: Stream) -> Lines | Outcome:
         if isinstance(piece, Trouble):
             return Lines(rows, is_cut=True) if rows else outcome_of(piece)
         *whole, tail = (tail + piece).split(b"\n")
-        rows += [_parsed(line) for line in whole if line.strip()]
+        rows += [parsed_line(line) for line in whole if line.strip()]
         if len(rows) >= _MOST_LINES or len(tail) > _LONGEST_LINE:
             return Lines(rows or [None], is_cut=True)
     if tail.strip():
-        rows.append(_parsed(tail))
+        rows.append(parsed_line(tail))
     return Lines(rows, is_cut=False)
 
 
-def _parsed(line: bytes) -> Any:
+def parsed_line(line: bytes | str) -> Any:
+    """None for what is no JSON, or too much of it."""
     if len(line) > _LONGEST_LINE:
         return None
     try:
@@ -152,13 +153,14 @@ def _after_seq(
     lines: Lines, rows: Sequence[OperationRow], place: ExportCursor
 ) -> ExportCursor | None:
     # Numbers of lines that are of no use otherwise count: they must not stop us here for ever.
-    numbers = [number for line in lines.rows if (number := _number(line)) is not None]
+    numbers = [number for line in lines.rows if (number := number_of(line)) is not None]
     if lines.rows and not numbers:
         return None
     return replace(place, position=max([place.position, *numbers]))
 
 
-def _number(line: Any) -> int | None:
+def number_of(line: Any) -> int | None:
+    """Of a line in the numbered form."""
     seq = line.get("seq") if isinstance(line, dict) else None
     return seq if type(seq) is int and 0 < seq < 1 << 63 else None
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.atproto import operations
 from trawlnet.crawlers.atproto.export import ExportCursor, ExportForm
 from trawlnet.crawlers.atproto.reader import Directory, ExportReader, MirrorCounts
+from trawlnet.crawlers.atproto.stream import StreamTries, gather, read_messages, stream_url
 from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.engine.gate import LaneParked
+from trawlnet.net.client.websocket import WebSocket
+from trawlnet.net.lane import lane_of
+from trawlnet.net.trouble import EXPECTED, trouble_from
 from trawlnet.tables.clickhouse import plc
 from trawlnet.tables.clickhouse.plc import Cursor, OperationRow
 from trawlnet.tables.clickhouse.ports import Tables
@@ -42,6 +48,7 @@ class PlcMirror:
         self._follow = follow
         self.tally = MirrorCounts()
         self._reader = ExportReader(directory, self.tally, tireless=follow)
+        self._tries = StreamTries()
 
     async def run(self, stored: Callable[[MirrorCounts], None]) -> None:
         """Until the directory has told everything, or as long as it is followed. Tells each batch
@@ -51,8 +58,7 @@ class PlcMirror:
             if batch.is_last:
                 await self._store(batch)
                 stored(self.tally)
-                await self._unless_stopped(self._directory.clock.sleep(_POLL_SECONDS))
-                batch = await self._fill(batch.place)
+                batch = await self._fill(await self._go_on(batch.place, stored))
             else:
                 batch = await self._fill_while_storing(batch)
                 stored(self.tally)
@@ -60,6 +66,59 @@ class PlcMirror:
         stored(self.tally)
         if batch.failure:
             raise batch.failure
+
+    async def _go_on(
+        self, place: ExportCursor, stored: Callable[[MirrorCounts], None]
+    ) -> ExportCursor:
+        """When the directory has told everything: listens to its stream, or waits a while. Returns
+        where pages go on."""
+        clock = self._directory.clock
+        error: Exception | None = None
+        if not self._has_stream(place):
+            await self._unless_stopped(clock.sleep(_POLL_SECONDS))
+            return place
+        try:
+            self.tally.stream = await self._listen(place, stored) or self.tally.stream
+        except LaneParked:
+            self.tally.stream = "the directory is left alone for now"
+        except EXPECTED as trouble:
+            error = trouble
+            self.tally.stream = trouble_from(error, self._directory.url).detail
+        self._tries.fail(clock.now(), error)
+        return replace(place, position=self.tally.position)
+
+    def _has_stream(self, place: ExportCursor) -> bool:
+        is_possible = self._directory.open_stream is not None and place.form is ExportForm.SEQ
+        return is_possible and self._tries.is_due(self._directory.clock.now())
+
+    async def _listen(self, place: ExportCursor, stored: Callable[[MirrorCounts], None]) -> str:
+        """Stores what the stream tells. Returns why pages have to go on, or raises it; nothing
+        when it is stopped."""
+        async with AsyncExitStack() as stack:
+            socket = await self._unless_stopped(self._connect(stack, place))
+            while socket is not None and (messages := await self._unless_stopped(gather(socket))):
+                private = self._directory.allow_private
+                heard = read_messages(messages, place, allow_private=private)
+                page = heard.page
+                self.tally.malformed += page.malformed
+                if page.place != place:
+                    await self._store(_Batch(page.place, list(page.rows), is_last=True))
+                    self.tally.streamed += len(page.rows)
+                    self._tries.succeed()
+                    place = page.place
+                    stored(self.tally)
+                if heard.why:
+                    return heard.why
+        return ""
+
+    async def _connect(self, stack: AsyncExitStack, place: ExportCursor) -> WebSocket:
+        directory = self._directory
+        assert directory.open_stream is not None
+        async with directory.gate.turn(lane_of(directory.url)):
+            opening = directory.open_stream(stream_url(directory.url, place))
+            socket = await stack.enter_async_context(opening)
+        self.tally.stream = "open"
+        return socket
 
     async def _begin(self) -> ExportCursor:
         url, cursor = self._directory.url, await plc.load_cursor(self._tables)

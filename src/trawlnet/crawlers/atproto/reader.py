@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.atproto.export import (
@@ -22,6 +23,7 @@ from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.malformed import Malformed
+from trawlnet.net.client.websocket import WebSocket
 from trawlnet.net.lane import lane_of
 
 _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
@@ -49,6 +51,8 @@ class MirrorCounts:
     position: int = 0
     form: ExportForm = ExportForm.SEQ
     caught_up: bool = False
+    streamed: int = 0  # Of the operations: heard from the stream.
+    stream: str = ""  # `open`, or why it is not; empty where nobody asked for it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Directory:
     clock: Clock
     allow_private: bool = False
     on_wait: Callable[[Wait], None] = unsaid
+    # To follow it as it goes on; without, it is looked at every few seconds.
+    open_stream: Callable[[str], AbstractAsyncContextManager[WebSocket]] | None = None
 
 
 class ExportReader:

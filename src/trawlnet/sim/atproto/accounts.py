@@ -58,6 +58,7 @@ class Account:
     records: int  # Besides the odd ones.
     keys: tuple[QuickKey, ...]  # Signing, former signing, recovery, server's rotation.
     luck: float  # In 0..1, for whatever else is left to chance.
+    changed_ms: int | None = None  # When its directory entry did, if that was while it is served.
 
     @property
     def handle(self) -> str:

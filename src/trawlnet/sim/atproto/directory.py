@@ -38,6 +38,11 @@ def answer_directory(population: Population, request: web.BaseRequest) -> web.Re
     return view(population, account)
 
 
+def numbered_lines(population: Population, after: int, size: int) -> list[dict[str, Any]]:
+    """As the numbered export and the stream have them."""
+    return list(_sequence_lines(population, after, size))
+
+
 def did_document(population: Population, account: Account) -> dict[str, Any]:
     """The document of an account that is not tombstoned; of a did:web one too."""
     did = population.dids[account.index]

@@ -53,6 +53,9 @@ def history(plan: WorldPlan, account: Account) -> Sequence[OperationStep]:
     signing, _, recovery, server = account.keys
     now = endpoint_of(plan, account)
     second_slot = account.index + _SLOTS_PER_INSTANT * (1 + int(account.luck * 40))
+    if account.changed_ms is not None:
+        instant = (account.changed_ms - FIRST_DAY_MS) // _INSTANT_MS
+        second_slot = max(second_slot, instant * _SLOTS_PER_INSTANT)
     third_slot = second_slot + _SLOTS_PER_INSTANT
     update = _operation(account, account.handle, signing.did_key, now, first.cid)
     match account.story:

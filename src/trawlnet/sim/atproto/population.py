@@ -33,6 +33,11 @@ class Population:
         host = self.web_hosts[index - self.plan.accounts]
         return web_account_at(self.plan, self.keyring, index, host)
 
+    def enter(self, account: Account) -> None:
+        """The directory entry of an account has changed: its second operation is made."""
+        self.changed[account.index] = account
+        self.log.append(STEPS_PER_ACCOUNT * account.index + 1)
+
     def find(self, did: str) -> Account | None:
         index = self.index.get(did)
         return None if index is None else self.account(index)

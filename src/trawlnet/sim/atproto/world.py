@@ -8,13 +8,14 @@ import socket
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
 from trawlnet.engine.ports import Clock
 from trawlnet.net.clock import SystemClock
-from trawlnet.sim.atproto.directory import answer_directory
+from trawlnet.sim.atproto.directory import answer_directory, numbered_lines
 from trawlnet.sim.atproto.keyring import make_keyring
 from trawlnet.sim.atproto.limits import RateLimits
 from trawlnet.sim.atproto.live import subscription
@@ -30,6 +31,8 @@ from trawlnet.sim.atproto.plan import (
     make_plan,
     size_of,
 )
+from trawlnet.sim.atproto.plc_stream import HONEST_STREAM, PlcStream, StreamHabits
+from trawlnet.sim.atproto.plc_stream import PATH as STREAM_PATH
 from trawlnet.sim.atproto.population import Population, populate
 from trawlnet.sim.atproto.relay import answer_relay
 from trawlnet.sim.atproto.shelf import RepoShelf
@@ -50,6 +53,7 @@ class AtprotoWorld:
     population: Population
     life: Life
     relay_stream: RelayStream
+    plc_stream: PlcStream
     _served: Served
     _living: asyncio.Task[None] | None = None
 
@@ -98,13 +102,14 @@ async def serve_atproto(
     keep_exports: bool = False,
     acts: float = 0.0,
     spoiler: Spoiler = HONEST,
+    plc_habits: StreamHabits = HONEST_STREAM,
 ) -> AtprotoWorld:
     """Start a world; the directory is at `host`, everything else on 127.<by seed>.0.0/16.
 
     Seed, size, habits and port decide every byte. Without a port the seed chooses one, and another
     only if that one is taken. `rate_limits` makes servers refuse what exceeds their own headers.
     So many `acts` happen in a second: accounts write, move, leave. The relay may spoil
-    what it tells of them.
+    what it tells of them, and the stream of the directory has its habits.
     """
     size = size_of(scale, accounts, hosts)
     relay_address = f"127.{address_block(seed)}.0.1"
@@ -126,14 +131,17 @@ async def serve_atproto(
             if one.on_relay:
                 stream.listen(life.logs[one.index])
         pdses = Pdses(population, shelf, RateLimits(rate_limits), life.logs)
-        answer = _answers(pdses, stream, host, relay_address, temper)
+        plc_stream = PlcStream(partial(numbered_lines, population), plc_habits)
+        answer = _answers(pdses, stream, plc_stream, relay_address, temper)
         served = await serve(answer, sockets, clock=clock, latency=latency, log=log)
     except BaseException:
         _close(sockets)
         raise
     urls = [one.url for one in plan.hosts]
     living = asyncio.create_task(_live(life, acts, clock)) if acts > 0.0 else None
-    return AtprotoWorld(plc, relay, urls, path, population, life, stream, served, living)
+    return AtprotoWorld(
+        plc, relay, urls, path, population, life, stream, plc_stream, served, living
+    )
 
 
 async def _live(life: Life, acts: float, clock: Clock) -> None:
@@ -181,7 +189,9 @@ def _prepare(plan: WorldPlan, path: Path, plc: str, relay: str) -> Population:
     return population
 
 
-def _answers(pdses: Pdses, stream: RelayStream, plc: str, relay: str, temper: Temper) -> Answer:
+def _answers(
+    pdses: Pdses, stream: RelayStream, plc_stream: PlcStream, relay: str, temper: Temper
+) -> Answer:
     """One function for all addresses of the world."""
     population, shelf = pdses.population, pdses.shelf
     by_address = {host.address: host for host in population.plan.hosts}
@@ -201,6 +211,8 @@ def _answers(pdses: Pdses, stream: RelayStream, plc: str, relay: str, temper: Te
             )
         if call.host == relay:
             return await answer_relay(population, shelf, stream.log, call.request)
+        if call.request.path == STREAM_PATH:
+            return await plc_stream.answer(call.request, len(population.log))
         return answer_directory(population, call.request)
 
     return answer

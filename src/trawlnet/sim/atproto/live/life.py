@@ -116,8 +116,9 @@ class Life:
         ring = self._population.keyring
         new = ring[(ring.index(account.keys[0]) + 7) % len(ring)]
         keys = (new, account.keys[0], *account.keys[2:])
-        changed = replace(account, story=Story.ROTATED, keys=keys)
-        self._population.changed[account.index] = changed
+        at = int(self._now() * 1000)
+        changed = replace(account, story=Story.ROTATED, keys=keys, changed_ms=at)
+        self._population.enter(changed)
         self._tell(changed, "#identity", self._identity(changed))
         self._sync(changed, self._commit(changed, self._shelf.volume(account).writings.records))
 
@@ -130,8 +131,10 @@ class Life:
             return
         to = self._chance.choice(others)
         self._tell(account, "#account", {"active": False, "status": "deactivated"})
+        at = int(self._now() * 1000)
         moved = replace(account, story=Story.MOVED, former_host=account.host, host=to.index)
-        self._population.changed[account.index] = moved
+        moved = replace(moved, changed_ms=at)
+        self._population.enter(moved)
         self._settle_in(moved)
         self._tell(moved, "#identity", self._identity(moved))
         self._tell(moved, "#account", {"active": True})
