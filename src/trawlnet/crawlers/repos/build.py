@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trawlnet.archive.format.content import DROP_REASONS
 from trawlnet.archive.sink import SegmentSink
@@ -21,10 +21,18 @@ from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reope
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
-from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
+from trawlnet.crawlers.repos.config import (
+    LiveTablesKey,
+    ReposConfig,
+    SourceKind,
+    manners,
+    wants_live_tables,
+)
+from trawlnet.crawlers.repos.events.event_log import EventReader
 from trawlnet.crawlers.repos.following.open_following import FollowGround, followed
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.mirror import TableMirror
+from trawlnet.crawlers.repos.replay.live_tables import LiveTables
 from trawlnet.crawlers.repos.settings import (
     CrawlSettings,
     follow_settings,
@@ -57,6 +65,7 @@ from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 from trawlnet.stores.open import open_store
 from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Tables
 
 if TYPE_CHECKING:
     from trawlnet.crawlers.repos.shared import SharedSink
@@ -100,7 +109,8 @@ async def _open(
     metrics: CrawlMetrics,
 ) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
-        mirror = await open_mirror(config, workspace, stack)
+        tables = await _open_tables(config, workspace, stack)
+        mirror = await _mirror_in(tables, config)
         store = await _open_store(config, workspace, stack)
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
@@ -117,7 +127,30 @@ async def _open(
         if config.follow:
             ground = FollowGround(shelf.archived, store, gate, rates, workspace)
             parts = await followed(config, parts, ground, metrics, stack)
+            if tables is not None and config.live_tables is not LiveTablesKey.OFF:
+                live = LiveTables(tables, EventReader(workspace), workspace / ARCHIVE, clock)
+                parts = _with_live_tables(parts, live)
         yield _at_work(parts, workspace) if config.redis_address else parts
+
+
+async def _open_tables(
+    config: ReposConfig, workspace: Path, stack: AsyncExitStack
+) -> Tables | None:
+    """Those that a mirror is in, and those that are kept current: the same, since a process can
+    open embedded tables only once. None where there are none, and none are to be made."""
+    where = tables_place(config, workspace)
+    is_made = not isinstance(where, Path) or where.exists()
+    if not is_made and not (config.follow and wants_live_tables(config)):
+        return None
+    return await stack.enter_async_context(opened(where))
+
+
+def _with_live_tables(parts: Parts, live: LiveTables) -> Parts:
+    def facts() -> Mapping[str, Any]:
+        found = dict(parts.facts())
+        return found | {"live": {**found.get("live", {}), "tables": live.facts()}}
+
+    return replace(parts, facts=facts, companions=(*parts.companions, live.run))
 
 
 async def begin_sweep(
@@ -291,9 +324,16 @@ async def open_mirror(
 ) -> TableMirror | None:
     """None where nothing was mirrored: then directories are asked. With buckets it pages through
     accounts on lanes of these only."""
-    where = tables_place(config, workspace)
+    where, tables = tables_place(config, workspace), None
     if not isinstance(where, Path) or where.exists():
         tables = await stack.enter_async_context(opened(where))
+    return await _mirror_in(tables, config, buckets)
+
+
+async def _mirror_in(
+    tables: Tables | None, config: ReposConfig, buckets: Collection[int] = ()
+) -> TableMirror | None:
+    if tables is not None:
         mirror = TableMirror(tables, config.page_size, buckets)
         if not await mirror.is_empty():
             return mirror

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -42,6 +43,12 @@ class Verify(StrEnum):
     FULL = "full"  # Hashes, owner, tree, and the signature against the account's key.
     HASHES = "hashes"  # All but the signature.
     OFF = "off"  # The tree must still be whole, and the owner right.
+
+
+class LiveTablesKey(StrEnum):
+    AUTO = "auto"  # With a server, or where the embedded ClickHouse is installed.
+    ON = "on"
+    OFF = "off"
 
 
 class ReposConfig(BaseModel):
@@ -203,6 +210,11 @@ class ReposConfig(BaseModel):
     event_queue: str = Field(
         "", description="Publish events to this RabbitMQ server as well (amqp://…)."
     )
+    live_tables: LiveTablesKey = Field(
+        LiveTablesKey.AUTO,
+        description="Keep the table repo_records current while following: auto (where ClickHouse "
+        "is installed, or a server is named), on or off.",
+    )
     allow_private_hosts: AllowPrivate = False
     contact: Contact = ""
     metrics_address: MetricsAddress = ""
@@ -229,6 +241,12 @@ class ReposConfig(BaseModel):
         if self.dids:
             return SourceKind.FILE
         return SourceKind.RELAY if self.relay else SourceKind.PLC
+
+
+def wants_live_tables(config: ReposConfig) -> bool:
+    if config.live_tables is LiveTablesKey.AUTO:
+        return bool(config.clickhouse_address) or find_spec("chdb") is not None
+    return config.live_tables is LiveTablesKey.ON
 
 
 def manners(config: ReposConfig) -> Manners:
