@@ -55,7 +55,7 @@ ONLY_IN = {
     "pyarrow": "reading/",
     "ray": "fleet/ray.py",
     "opentelemetry": "observe/traces/otel.py",
-    "websockets": "net/client/",
+    "websockets": ("net/client/", "net/server/"),
 }
 
 # Files in a folder, besides its opening sentence.

@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.pds.registry_rows import fill_registry
 from tests.support.pds.registry_site import METHOD, Running, account, serving
-from trawlnet.crawlers.pds.site import server
 from trawlnet.engine.outcome import Reason
+from trawlnet.net.server import http as server
 from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 
 ENDPOINT = f"/xrpc/{METHOD}"

@@ -28,7 +28,7 @@ START_SECONDS = 120.0
 def require(program: str) -> str:
     """The path of a server program; without it the test is skipped, and under CI it fails."""
     leave_out_of_quick_runs(program)
-    return shutil.which(program) or _missing(f"{program} is not installed: run `make services`")
+    return shutil.which(program) or missing(f"{program} is not installed: run `make services`")
 
 
 def leave_out_of_quick_runs(program: str) -> None:
@@ -42,10 +42,21 @@ def require_package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        _missing(f"the package {name} is not installed: pip install -e '.[dev]'")
+        missing(f"the package {name} is not installed: pip install -e '.[dev]'")
 
 
-def _missing(message: str) -> NoReturn:
+def npm_packages(sources: Path, folder: Path) -> Path:
+    """A copy of a program for node, with the packages that its lock file names."""
+    npm = require("npm")
+    shutil.copytree(sources, folder, dirs_exist_ok=True)
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        missing(f"npm cannot install what {sources.name} needs: {done.stderr[-300:]}")
+    return folder
+
+
+def missing(message: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(message)
     warnings.warn(message, stacklevel=3)  # Shown at the end of the run, even a quiet one.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trawlnet.crawlers.pds.site import server as pages
-from trawlnet.crawlers.pds.site.server import listening, server_for
+from trawlnet.net.server import http as pages
+from trawlnet.net.server.http import listening, server_for
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

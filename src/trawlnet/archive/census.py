@@ -177,6 +177,28 @@ def take_census(
     )
 
 
+def current_places(
+    segments: Sequence[Segment], stones: Mapping[str, Tombstone], damage: list[Damage]
+) -> Iterator[tuple[str, Sequence[BlockPlace]]]:
+    """Every DID in the order of its bytes, with its latest full block and the deltas that lead on
+    from it. Nothing is kept: an archive may be of any size."""
+    taking = _Taking(segments, False, ChangedRepos(segments), damage=damage)
+    merged = heapq.merge(*(_numbered(taking, n) for n in range(len(segments))))
+    for did, group in groupby(merged, key=lambda pair: pair[0]):
+        places = [(segment, entry) for _, segment, _, entry in group]
+        name = did.decode("utf-8", "replace")
+        stone = stones.get(name)
+        if stone is None and len(places) == 1:
+            yield name, [BlockPlace(segments[places[0][0]], places[0][1].offset)]
+            continue
+        facts = (_facts(taking, number, entry) for number, entry in places)
+        blocks = {one for one in facts if one is not None}
+        found = lineage(list(blocks), stone.at_us if stone else None)
+        if found.full is not None:
+            versions = (one.version for one in (found.full, *found.deltas))
+            yield name, [BlockPlace(segments[one.segment], one.offset) for one in versions]
+
+
 def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, BlockEntry]]:
     segment = taking.segments[number]
     try:

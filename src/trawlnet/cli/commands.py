@@ -64,6 +64,7 @@ REPOS = GroupRow(
         CommandRow("replay", "trawlnet.cli.repos.replay:REPLAY"),
         CommandRow("query", "trawlnet.cli.repos.replay:QUERY"),
         CommandRow("report", "trawlnet.cli.repos.report:REPORT"),
+        CommandRow("serve", "trawlnet.cli.repos.serve:SERVE"),
     ),
 )
 

@@ -24,9 +24,9 @@ from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.site.app import make_app
 from trawlnet.crawlers.pds.site.context import SiteContext
-from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.server.http import listening, server_for
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.serve import Call, bind_ports, serve

@@ -23,12 +23,12 @@ from trawlnet.cli.common.workspace import find
 from trawlnet.cli.crawl.signals import serve_until_signal
 from trawlnet.cli.dashboard.places import fleets_of, places_of
 from trawlnet.cli.pds.serve import listen_on, registry_app, url_of
-from trawlnet.crawlers.pds.site.server import server_for
 from trawlnet.engine.ports import Clock
 from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.loop import new_loop
 from trawlnet.net.redact import redact
+from trawlnet.net.server.http import server_for
 from trawlnet.observe.dashboard.app import DashboardSite, closed, make_app
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import DoorKeys, is_loopback

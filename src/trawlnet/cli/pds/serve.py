@@ -25,10 +25,10 @@ from trawlnet.cli.crawl.signals import serve_until_signal
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.site.app import make_app
-from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.loop import new_loop
+from trawlnet.net.server.http import listening, server_for
 from trawlnet.observe.logs.writer import logging_to
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 

@@ -139,6 +139,15 @@ SPILLED_BYTES = _repos(
     "crawler_spilled_bytes", _C, "Bytes of repositories spilled to disk.", unit=_B
 )
 
+# Of `repos serve`; observe/metrics/events.py has the figures.
+EVENT_CLIENTS = _repos("trawlnet_event_clients", _G, "Clients that receive events.")
+EVENTS_SENT = _repos(
+    "trawlnet_events_sent", _C, "Events sent to clients, from the archive or the log.", "source"
+)
+EVENT_CLIENTS_GONE = _repos(
+    "trawlnet_event_clients_gone", _C, "Connections of clients that have ended, by reason.", "why"
+)
+
 # Of the pds crawler, as its users know them; observe/metrics/pds.py has the figures.
 PDS_SCAN_DURATION = _pds(
     "chive_pds_scan_duration_seconds",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 
@@ -26,6 +28,8 @@ from trawlnet.queues.spool_log import SpoolLog
 from trawlnet.storage.files import disk_errors
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 NAME = "repo_events"  # Of the spool, and of the queue on a server.
 SPOOL = "spool"  # Folder of a workspace.
@@ -103,23 +107,38 @@ class EventReader:
     """The reading side, of any process. Positions stay good until their segment is deleted; then
     every method that reads there raises SegmentsPruned, and the reader begins with the archive."""
 
-    def __init__(self, workspace: Path, poll: float = _POLL) -> None:
+    def __init__(
+        self, workspace: Path, poll: float = _POLL, threads: Executor | None = None
+    ) -> None:
+        """Reads in the threads of the loop, or in these."""
         self._log = spool_log(workspace)
         self._poll = poll
+        self._threads = threads
 
     async def start(self) -> SpoolPosition:
-        return await asyncio.to_thread(self._log.start)
+        return await self._run(self._log.start)
 
     async def end(self) -> SpoolPosition:
-        return await asyncio.to_thread(self._log.end)
+        return await self._run(self._log.end)
+
+    async def first_time(self) -> int | None:
+        """Of the oldest event; None while there is none."""
+        return await self._run(self._log.first_key)
+
+    async def last_time(self) -> int | None:
+        return await self._run(self._log.last_key)
+
+    async def is_whole(self) -> bool:
+        """Whether no event was deleted yet."""
+        return await self._run(self._log.is_whole)
 
     async def find(self, time_us: int) -> SpoolPosition:
         """Before the first event of that time or later."""
-        return await asyncio.to_thread(self._log.find, time_us)
+        return await self._run(self._log.find, time_us)
 
     async def read(self, at: SpoolPosition) -> EventBatch:
         """What comes next, about a megabyte; no events at the end of the log."""
-        return await asyncio.to_thread(self._read, at)
+        return await self._run(self.read_now, at)
 
     async def follow(self, at: SpoolPosition) -> AsyncGenerator[EventBatch]:
         """Batch after batch, and then whatever is appended, without end."""
@@ -131,9 +150,15 @@ class EventReader:
             else:
                 await asyncio.sleep(self._poll)
 
-    def _read(self, at: SpoolPosition) -> EventBatch:
+    async def _run(self, call: Callable[..., R], *args: Any) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
+
+    def read_now(self, at: SpoolPosition, until: SpoolPosition | None = None) -> EventBatch:
+        """The same, blocking, and no further than `until`."""
         with disk_errors(f"reading {self._log.files.path}"):
             lines, end = self._log.read(at)
+        if until is not None and end > until:
+            lines, end = [line for line in lines if line.end <= until], until
         return EventBatch([*self._decoded(lines)], end)
 
     def _decoded(self, lines: Sequence[SpoolLine]) -> Iterator[StampedEvent]:

@@ -10,6 +10,7 @@ import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -20,19 +21,29 @@ _REQUEST_SECONDS = 10.0  # For the headers of a request.
 _LAST_ANSWERS_SECONDS = 5  # For what is under way when the end is near.
 _HEADER_BYTES = 16 << 10
 _BACKLOG = 512
+_SOCKET_MESSAGE_BYTES = 1 << 20  # That a WebSocket client may send.
+_PING_SECONDS = 20.0
+_PONG_SECONDS = 60.0
 
 
-def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
+def server_for(
+    app: ASGIApp, proxies: Sequence[str] = (), sockets: type[asyncio.Protocol] | None = None
+) -> uvicorn.Server:
     """`await server.serve([socket])`; it ends when `should_exit` is set.
 
-    Only `proxies` are believed about whom they speak for.
+    Only `proxies` are believed about whom they speak for. WebSockets are refused, unless there is
+    a protocol for them.
     """
     return _Server(
         uvicorn.Config(
             app,
             loop="none",
             http=_Prompt,
-            ws="none",
+            ws=sockets or "none",
+            ws_max_size=_SOCKET_MESSAGE_BYTES,
+            ws_ping_interval=_PING_SECONDS,
+            ws_ping_timeout=_PONG_SECONDS,
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -71,6 +82,12 @@ class _Prompt(H11Protocol):
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """From here on the connection is another protocol's."""
+        if self._look is not None:
+            self._look.cancel()
+        super().handle_websocket_upgrade(event)
 
     def _look_later(self) -> None:
         self._look = self.loop.call_later(_REQUEST_SECONDS, self._look_again, self.cycle)
