@@ -1,5 +1,5 @@
 """Two clients of Jetstream from npm, as they are, fold what `repos serve` sends to the truth, while
-they and the server are killed."""
+they, the server and the follower are killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.test_follow_kill import acting
 from tests.support.program import PATIENCE, Started, wait_until
+from tests.support.repos.followed import Content, differences, follow_flags, live_world
 from tests.support.repos.told_world import State, ToldWorld, with_records
 from tests.support.servers import free_port, npm_packages, require
 
@@ -71,11 +73,13 @@ class Parties:
         self.folder, self.packages, self.workspace = folder, packages, workspace
         self.port = free_port()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.follow: tuple[object, ...] = ()
 
     def start(self, name: str) -> None:
-        if name == "server":
-            words = ("repos", "serve", "-w", self.workspace, "--port", self.port)
-            self.running[name] = Started(words, self.folder / "server", {}).process
+        serve = ("repos", "serve", "-w", self.workspace, "--port", self.port)
+        commands: dict[str, tuple[object, ...]] = {"server": serve, "follower": self.follow}
+        if name in commands:
+            self.running[name] = Started(commands[name], self.folder / name, {}).process
             return
         url = f"ws://127.0.0.1:{self.port}/subscribe"
         program = [require("node"), str(self.packages / f"{name}.mjs"), url, str(self.file(name))]
@@ -109,32 +113,61 @@ def parties(folder: Path, packages: Path, workspace: Path) -> Iterator[Parties]:
 def test_two_clients_have_the_truth_however_often_anybody_is_killed(
     tmp_path: Path, packages: Path
 ) -> None:
-    workspace, dice = tmp_path / "net", random.Random(1)
+    workspace = tmp_path / "net"
     workspace.mkdir()
     with LivingWorld(workspace) as living, parties(tmp_path, packages, workspace) as all_of_them:
-        for name in ("server", *NAMES):
-            all_of_them.start(name)
-        for kill in range(KILLS):
-            name = dice.choice(("server", *NAMES))
-            if kill % 2:  # Else as it comes: some are killed before they have done anything.
-                before = [all_of_them.saved(one)["cursor"] for one in NAMES]
-                wait_until(
-                    lambda before=before: (
-                        [all_of_them.saved(one)["cursor"] for one in NAMES] != before
-                    ),
-                    "a client that gets on",
-                )
-            time.sleep(dice.uniform(0.0, 0.3))
-            all_of_them.kill(name)
-            all_of_them.start(name)
+        kill_some(all_of_them, ("server", *NAMES))
         truth = living.stop()
-        for name in NAMES:
-            wait_until(lambda name=name: _state(all_of_them, name) == truth, f"{name}'s truth")
-            assert all_of_them.saved(name)["invalid"] == 0, "an event of another shape"
+        agree(all_of_them, truth)
     assert len(truth) > 10
 
 
-def _state(found: Parties, name: str) -> object:
+def test_so_have_they_behind_a_real_follower(tmp_path: Path, packages: Path) -> None:
+    """A simulated network with accounts that write, move, pause and leave; its truth is judged."""
+    workspace = tmp_path / "net"
+    with (
+        live_world(17, tmp_path, accounts=30, hosts=3) as living,
+        parties(tmp_path, packages, workspace) as all_of_them,
+    ):
+        all_of_them.follow = ("repos", "crawl", "--follow", "-w", workspace)
+        all_of_them.follow += follow_flags(living.world)
+        all_of_them.start("follower")
+        wait_until(lambda: (workspace / "spool" / "repo_events").exists(), "the first events")
+        with acting(living):
+            kill_some(all_of_them, ("server", "follower", *NAMES))
+        agree(all_of_them, living.truth())
+
+
+def kill_some(all_of_them: Parties, names: tuple[str, ...]) -> None:
+    dice = random.Random(1)
+    for name in names:
+        if name not in all_of_them.running:
+            all_of_them.start(name)
+    for kill in range(KILLS):
+        if kill % 2:  # Else as it comes: some are killed before they have done anything.
+            before = cursors(all_of_them)
+            wait_until(lambda before=before: cursors(all_of_them) != before, "some progress")
+        time.sleep(dice.uniform(0.0, 0.3))
+        name = dice.choice(names)
+        all_of_them.kill(name)
+        all_of_them.start(name)
+
+
+def cursors(found: Parties) -> list[object]:
+    return [found.saved(name)["cursor"] for name in NAMES]
+
+
+def agree(found: Parties, truth: Content) -> None:
+    for name in NAMES:
+        try:
+            wait_until(lambda name=name: _state(found, name) == truth, f"{name}'s truth")
+        except AssertionError as error:
+            wrong = differences(_state(found, name), truth)
+            raise AssertionError(f"{name}: " + "\n".join(wrong)) from error
+        assert found.saved(name)["invalid"] == 0, "an event of another shape"
+
+
+def _state(found: Parties, name: str) -> Content:
     state = found.saved(name).get("state", {})
     assert isinstance(state, dict)
     return with_records(state)

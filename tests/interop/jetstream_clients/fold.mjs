@@ -31,7 +31,7 @@ export class Fold {
 			const records = (this.state[event.did] ??= {});
 			if (operation === "delete") delete records[`${collection}/${rkey}`];
 			else records[`${collection}/${rkey}`] = cid;
-		} else if (event.kind === "account" && event.account.status === "deleted") {
+		} else if (event.kind === "account" && !event.account.active) {
 			delete this.state[event.did];
 		}
 		this.changed = true;

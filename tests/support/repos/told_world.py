@@ -161,7 +161,7 @@ class Folding:
                 self.state.get(did, {}).pop(path, None)
             else:
                 self.state.setdefault(did, {})[path] = commit["cid"]
-        elif message.get("account", {}).get("status") == "deleted":
+        elif message["kind"] == "account" and not message["account"]["active"]:
             self.state.pop(did, None)
 
     def matches(self, truth: State) -> bool:

@@ -36,6 +36,7 @@ from trawlnet.engine.threads import Threads
 from trawlnet.net.client.socket_ends import SocketLimits
 from trawlnet.net.guard import Guard
 from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.queues.queue import Retention
 
 _CHECKERS = 2  # Threads: the native part of a check lets others run.
 _HELD_SHARE = 4  # One part in so many of the memory is for frames that wait for a visit.
@@ -114,7 +115,8 @@ async def _follower(
 ) -> Follower:
     live = LiveStore.open(ground.workspace / "state" / "repos")
     stack.callback(live.close)
-    events = await EventLog.open(ground.workspace, parts.clock.now)
+    retention = Retention(config.event_log_size, config.event_log_age)
+    events = await EventLog.open(ground.workspace, parts.clock.now, retention, config.event_queue)
     stack.push_async_callback(events.close)
     pool, thread = Threads(_CHECKERS, "check"), Threads(1, "follow")
     # Waited for: neither may be at work when the store is closed.
