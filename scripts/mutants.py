@@ -69,7 +69,7 @@ def mutants() -> list[Mutant]:
 
 def main() -> int:
     wanted = _arguments()
-    chosen = [m for m in mutants() if wanted.only in m.full_name]
+    chosen = [m for m in behind(mutants(), wanted.after) if wanted.only in m.full_name]
     if wanted.write:
         PAGE.write_text(page_with(PAGE.read_text(), mutants()))
         return 0
@@ -77,6 +77,12 @@ def main() -> int:
         print(f"error: no mutant's name holds {wanted.only!r}", file=sys.stderr)
         return 2
     return _report(_run_all(chosen, wanted.workers))
+
+
+def behind(listed: Sequence[Mutant], name: str) -> Sequence[Mutant]:
+    """Those that come after the one of this name; all if there is none."""
+    names = [mutant.full_name for mutant in listed]
+    return listed[names.index(name) + 1 :] if name in names else listed
 
 
 def table(chosen: Sequence[Mutant]) -> Iterator[str]:
@@ -230,6 +236,7 @@ def words_for(done: subprocess.CompletedProcess[bytes]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="run mutants whose area/name holds this")
+    parser.add_argument("--after", default="", help="area/name: go on behind this one")
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
     parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE.name}")
     return parser.parse_args()

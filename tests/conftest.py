@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,15 @@ OWN_SETTINGS = "_hypothesis_internal_use_settings"  # What `@settings` leaves at
 
 # The slowest first: a file is one process's, and whoever begins a slow one last is waited for.
 FOLDERS = ("crash", "interop", "cli", "contract", "sim")
+
+
+def pytest_collection() -> None:
+    gc.disable()  # What is collected stays to the end ...
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # ... and need not be looked through for garbage again and again.
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -727,7 +727,7 @@ def test_successes_can_be_forgotten_but_failures_stay(maker: StoreMaker) -> None
         await settled(store, bad, Reason.NOT_FOUND)
         await settled(store, again, Reason.OK, next=again.revisited(NOW + 9.0))
         counts = await store.counts()
-        assert (counts.remembered, counts.scheduled) == (2, 1)
+        assert (counts.remembered, counts.scheduled, counts.known) == (2, 1, 3)
         assert counts.settled == {Reason.OK: 1, Reason.NOT_FOUND: 1}
         assert await fed(store, *tasks("good", "bad", "again")) == 1
         assert list(await failures(store)) == ["bad"]

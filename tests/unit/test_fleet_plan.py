@@ -57,6 +57,7 @@ def test_sizes_are_read_with_or_without_a_head() -> None:
         read_hosts(["a.example 1", "b.example many"])
 
 
+@pytest.mark.slow
 def test_the_command_tells_the_floor_and_draws(tmp_path: Path) -> None:
     file, picture = tmp_path / "sizes.csv", tmp_path / "plan.png"
     file.write_text("big.example,40000\nsmall.example,10\n")
