@@ -15,9 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.test_follow_kill import acting
 from tests.support.program import PATIENCE, Started, wait_until
-from tests.support.repos.followed import Content, differences, follow_flags, live_world
+from tests.support.repos.followed import (
+    Content,
+    LiveWorld,
+    differences,
+    follow_flags,
+    live_world,
+)
 from tests.support.repos.told_world import State, ToldWorld, with_records
 from tests.support.servers import free_port, npm_packages, require
 
@@ -126,7 +131,7 @@ def test_so_have_they_behind_a_real_follower(tmp_path: Path, packages: Path) -> 
     """A simulated network with accounts that write, move, pause and leave; its truth is judged."""
     workspace = tmp_path / "net"
     with (
-        live_world(17, tmp_path, accounts=30, hosts=3) as living,
+        live_world(17, tmp_path, accounts=60, hosts=3) as living,
         parties(tmp_path, packages, workspace) as all_of_them,
     ):
         all_of_them.follow = ("repos", "crawl", "--follow", "-w", workspace)
@@ -135,7 +140,27 @@ def test_so_have_they_behind_a_real_follower(tmp_path: Path, packages: Path) -> 
         wait_until(lambda: (workspace / "spool" / "repo_events").exists(), "the first events")
         with acting(living):
             kill_some(all_of_them, ("server", "follower", *NAMES))
-        agree(all_of_them, living.truth())
+        truth = living.truth()
+        agree(all_of_them, truth)
+    assert len(truth) > 10
+
+
+@contextmanager
+def acting(living: LiveWorld) -> Iterator[None]:
+    """Not so often that everybody has left in the end."""
+    is_over = threading.Event()
+
+    def act() -> None:
+        while not is_over.wait(0.1):
+            living.acts(1)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(PATIENCE)
 
 
 def kill_some(all_of_them: Parties, names: tuple[str, ...]) -> None:
