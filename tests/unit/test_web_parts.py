@@ -40,7 +40,7 @@ def test_a_link_is_news_once_and_again_only_when_it_is_nearer() -> None:
 
 
 def test_what_is_met_lately_is_bounded_and_keeps_what_is_used() -> None:
-    recent = Recent(kept=100)
+    recent = Recent(most=100)
     recent.news(["often"], 1)
     for start in range(0, 1000, 50):
         recent.news([f"key{n}" for n in range(start, start + 50)], 1)
@@ -60,11 +60,11 @@ def test_a_cap_waits_for_pages_that_may_fail_and_counts_successes() -> None:
         waiting = asyncio.create_task(caps.take(Task("a2", ""), "a2", ""))
         await asyncio.sleep(0)
         assert not waiting.done() and caps.full("a3", "") == ""
-        caps.leave("a1", "", kept=False)
+        caps.leave("a1", "", fetched=False)
         assert await waiting == ""
         refused = asyncio.create_task(caps.take(Task("a3", ""), "a3", ""))
         await asyncio.sleep(0)
-        caps.leave("a2", "", kept=True)
+        caps.leave("a2", "", fetched=True)
         assert "2 of a" in await refused
         assert await caps.take(Task("b1", ""), "b1", "") == ""
 
@@ -76,7 +76,7 @@ def test_a_cap_counts_what_a_process_beside_this_one_has_fetched() -> None:
         there: Counter[str] = Counter()
         caps = Caps(scopes, lambda scope: there[scope.scope])
         assert await caps.take(Task("a1", ""), "a1", "") == ""
-        caps.leave("a1", "", kept=True)
+        caps.leave("a1", "", fetched=True)
         there["a"] = 2  # One of them is a1.
         assert "2 of a" in await caps.take(Task("a2", ""), "a2", "")
         assert "2 of a" in caps.full("a3", "")
@@ -93,7 +93,7 @@ def test_a_budget_is_exact_though_some_pages_fail() -> None:
             nonlocal kept
             if await budget.take():
                 await asyncio.sleep(0)
-                budget.leave(kept=number % 3 != 0)
+                budget.leave(fetched=number % 3 != 0)
                 kept += number % 3 != 0
 
         await asyncio.gather(*(page(n) for n in range(30)))

@@ -25,7 +25,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 def data_problem(value: object) -> str:
     """Why a value is no data of this protocol, empty if it is."""
-    # Not by recursion: whoever writes the value says how deep it goes.
+    # Not by recursion: the writer of the value chooses its depth.
     level: list[object] = [value]
     for _ in range(_DEEPEST):
         below: list[object] = []

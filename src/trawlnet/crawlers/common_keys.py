@@ -36,7 +36,7 @@ ClickhouseDatabase = Annotated[str, Field(description="Database on the ClickHous
 AlertUrl = Annotated[
     str,
     Field(
-        description="Post alerts to this URL, which is kept secret; without one, alerts are "
+        description="Post alerts to this URL, which is never shown; without one, alerts are "
         "only logged."
     ),
 ]

@@ -1,4 +1,4 @@
-"""Trouble with what a crawler was told, which its user can mend."""
+"""Errors in the config or the environment of a crawler, which its user can fix."""
 
 from __future__ import annotations
 

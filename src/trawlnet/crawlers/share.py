@@ -39,7 +39,7 @@ class ShardOwnership:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a shard is given for one term of ownership."""
+    """The identity and the limits of a shard in one term of ownership."""
 
     shard: int
     shards: int
@@ -69,7 +69,7 @@ class Opened:
 class ShareSource:
     """What a source tells, as far as it is about our lanes, once in each run.
 
-    A cursor is the run, 0 or 1 for "told in part" or "told whole", and the source's own cursor:
+    A cursor is the run, 0 or 1 for "read in part" or "read to its end", and the source's cursor:
     of two, the lesser has more left to tell.
     """
 

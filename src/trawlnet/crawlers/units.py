@@ -44,7 +44,7 @@ def parse_redis(value: object) -> object:
     return f"redis://{value}"
 
 
-# A validator that refuses says what it expected; the command line adds what it was given.
+# A validator's error says what it expected; the command line adds the value.
 Size = Annotated[int, BeforeValidator(parse_size)]
 RedisAddress = Annotated[str, BeforeValidator(parse_redis)]
 Seconds = Annotated[float, BeforeValidator(parse_duration)]

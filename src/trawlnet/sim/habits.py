@@ -166,7 +166,7 @@ PRIVATE_TARGETS = (
 def _throttle(habit: Habit, now: float, wait: int) -> web.Response:
     headers = {
         Habit.THROTTLE_RETRY_AFTER: {"Retry-After": str(wait)},
-        # A date has whole seconds: rounded up, so that nobody is told to come back too early.
+        # A date has whole seconds: rounded up, so that no client returns too early.
         Habit.THROTTLE_DATE: {"Retry-After": formatdate(int(now) + 1 + wait, usegmt=True)},
         Habit.THROTTLE_RESET: {
             "RateLimit-Limit": "3000",

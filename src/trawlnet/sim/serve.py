@@ -131,7 +131,7 @@ async def _recorded(
 
 class Looks:
     """When the event loop last looked at its sockets. One that is busy, or has no processor, stamps
-    a request later than it came; how much later at most can be told by when it looked before."""
+    a request later than it came; the time of its previous check bounds how much later."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -229,7 +229,7 @@ def bind_ports(count: int, host: str = LOOPBACK) -> list[socket.socket]:
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """A port that was free a moment ago; for programs that must be told one."""
+    """A port that was free a moment ago, for programs that need a fixed one."""
     with _bound(host, 0) as probe:
         return int(probe.getsockname()[1])
 

@@ -164,8 +164,8 @@ async def _begin(
 
 
 def _type_of(honest: web.StreamResponse) -> dict[str, str]:
-    kept = ("Content-Type", "Content-Encoding")
-    return {name: honest.headers[name] for name in kept if name in honest.headers}
+    names = ("Content-Type", "Content-Encoding")
+    return {name: honest.headers[name] for name in names if name in honest.headers}
 
 
 # For an honest answer that is itself streamed, or empty: there must be something to spoil.

@@ -26,7 +26,7 @@ class SimClock:
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """Work given to threads runs in place, so that nothing real is waited for."""
+    """Runs work for threads in place, so that nothing waits in real time."""
 
     def __init__(self) -> None:
         self.sim_now = 0.0
@@ -41,7 +41,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - Handed to whoever awaits, as a thread would.
+        except Exception as error:  # noqa: BLE001 - Raised by the awaiting caller, as by a thread.
             future.set_exception(error)
         return future
 

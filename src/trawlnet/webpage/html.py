@@ -1,4 +1,4 @@
-"""What a crawler wants from an HTML page: its links, what it says to robots, and its words."""
+"""Reads an HTML page: its links, its words to robots, and its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["HtmlPage", "LinkChoice", "PageLink", "read_page"]
 
 @dataclass(frozen=True)
 class LinkChoice:
-    """Which links of a page count, and how much is kept of each."""
+    """Which links of a page count, and which of their texts are read."""
 
     tags: tuple[str, ...] = ("a", "area", "link", "iframe", "refresh")
     rels: tuple[str, ...] = ("next", "canonical", "alternate")  # Of <link> and the Link header.

@@ -128,7 +128,7 @@ def parse_robots(body: bytes, agent: str) -> RobotsRules:
     """The rules for a user agent (its whole text or its product token)."""
     groups = {token: _Group() for token in (product_token(agent), "*")}
     sitemaps = _read(_lines(body), groups)
-    # Whoever is named is not "everybody else", even with nothing said to them.
+    # A crawler with a group of its own, even an empty one, does not obey the group `*`.
     mine = next((group for group in groups.values() if group.named), _Group())
     return RobotsRules(mine.ranks, mine.crawl_delay, sitemaps)
 
@@ -201,7 +201,7 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "
 
 
 def _text(body: bytes) -> str:
-    """Octets that are not UTF-8 are kept as they are: a rule may name them."""
+    """Decode the body; octets that are not UTF-8 stay unchanged, because a rule may name them."""
     for mark, codec in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(codec, _KEEP if codec == "utf-8" else "replace")

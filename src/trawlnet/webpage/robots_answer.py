@@ -39,7 +39,7 @@ def robots_from(status: int | None, body: bytes, agent: str) -> RobotsRules:
 def next_entry(
     known: RobotsEntry | None, status: int | None, body: bytes, policy: RobotsPolicy, now: float
 ) -> RobotsEntry:
-    """What to remember after asking, given what was known before."""
+    """The entry after a request, from the entry before it."""
     rules = robots_from(status, body, policy.agent)
     if _is_answer(status):
         return RobotsEntry(rules, now + policy.ttl, rules, now)

@@ -99,16 +99,16 @@ def _without_comments(text: str) -> str:
     start = text.find("<!--")
     if start < 0:
         return text
-    kept, at = [], 0
+    pieces, at = [], 0
     while start >= 0:
-        kept.append(text[at:start])
+        pieces.append(text[at:start])
         end = text.find("-->", start + 4)
         if end < 0:
-            return "".join(kept)
+            return "".join(pieces)
         at = end + 3
         start = text.find("<!--", at)
-    kept.append(text[at:])
-    return "".join(kept)
+    pieces.append(text[at:])
+    return "".join(pieces)
 
 
 def _unescaped(text: str) -> str:

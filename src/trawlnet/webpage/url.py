@@ -220,12 +220,12 @@ class UrlKeys:
     def _folded_query(self, query: str) -> str:
         if "%" in query:
             query = _PERCENT.sub(_normal, query)
-        kept = [one for one in query.split("&") if one]
+        parts = [one for one in query.split("&") if one]
         if self._tracks.search(f"&{query.lower()}"):
-            kept = [one for one in kept if not self._tracks.match(f"&{one.lower()}")]
+            parts = [one for one in parts if not self._tracks.match(f"&{one.lower()}")]
         # By name only: the order of two values of one name can mean something.
-        kept.sort(key=_name)
-        return "&".join(kept)
+        parts.sort(key=_name)
+        return "&".join(parts)
 
     @cached_property
     def _tracks(self) -> re.Pattern[str]:

@@ -18,7 +18,7 @@ _FORMS = (2, 3, 4)  # First bytes of points; the library knows a fourth form tha
 
 
 def compressed(point: bytes) -> bytes:
-    """The 33 bytes of a point, however it was given. Raises Malformed."""
+    """The 33 bytes of a point, from any encoding. Raises Malformed."""
     return _key(point).format(compressed=True)
 
 

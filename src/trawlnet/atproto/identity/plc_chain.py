@@ -20,7 +20,7 @@ class ChainLink(NamedTuple):
 class Chain:
     head: str  # CID of the operation that counts; empty when none does.
     nullified: frozenset[str]  # CIDs of operations that later ones undid.
-    orphans: int  # Operations whose predecessor was never told.
+    orphans: int  # Operations whose predecessor is missing.
 
 
 def fold_links(links: Iterable[ChainLink]) -> Chain:
@@ -37,15 +37,15 @@ def fold_links(links: Iterable[ChainLink]) -> Chain:
         if link.cid in undone:
             continue
         if link.prev in alive:
-            kept = alive.index(link.prev) + 1
+            place = alive.index(link.prev) + 1
         elif link.prev in undone:
             undone.add(link.cid)
             continue
         else:
             orphans += bool(link.prev)
-            kept = 0 if not link.prev else len(alive)
-        undone.update(alive[kept:])
-        alive[kept:] = [link.cid]
+            place = 0 if not link.prev else len(alive)
+        undone.update(alive[place:])
+        alive[place:] = [link.cid]
     return Chain(alive[-1] if alive else "", frozenset(undone), orphans)
 
 

@@ -48,9 +48,9 @@ def fold_log(did: str, log: Sequence[LogEntry]) -> FoldedLog:
     alive: list[LogEntry] = []
     nullified: set[str] = set()
     for entry in log:
-        kept = _kept(alive, entry)
-        nullified.update(undone.cid for undone in alive[kept:])
-        alive[kept:] = [entry]
+        place = _alive_before(alive, entry)
+        nullified.update(undone.cid for undone in alive[place:])
+        alive[place:] = [entry]
     if not alive:
         raise Malformed("an empty log")
     return FoldedLog(state_after(did, alive[-1].operation), frozenset(nullified))
@@ -62,16 +62,16 @@ def check_log(did: str, log: Sequence[LogEntry]) -> FoldedLog:
     for entry in log:
         if str(operation_cid(entry.operation)) != entry.cid:
             raise Malformed(f"operation {entry.cid[:80]} has another CID than it claims")
-        kept = _kept(alive, entry)
-        if kept:
-            _check_next(alive[kept - 1], alive[kept:], entry)
+        place = _alive_before(alive, entry)
+        if place:
+            _check_next(alive[place - 1], alive[place:], entry)
         else:
             _check_genesis(did, entry.operation)
-        alive[kept:] = [entry]
+        alive[place:] = [entry]
     return fold_log(did, log)
 
 
-def _kept(alive: Sequence[LogEntry], entry: LogEntry) -> int:
+def _alive_before(alive: Sequence[LogEntry], entry: LogEntry) -> int:
     """How many of the operations still stand when `entry` is added to them."""
     prev = entry.operation.get("prev")
     if prev is None and not alive:

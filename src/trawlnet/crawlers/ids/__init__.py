@@ -1,1 +1,1 @@
-"""Keeps up with an API that hands out sequential ids."""
+"""The ids crawler: keeps up with an API that assigns sequential ids."""

@@ -1,4 +1,4 @@
-"""What is worth an alert: decided from answers and ledger entries, without sending anything."""
+"""The alert rules of the ids crawler: from answers and ledger entries to alerts; pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trawlnet.observe.alerts.rules import BEGAN, ENDED, OVER, AlertKind
 from trawlnet.observe.alerts.shapes import Alert, Level
 
 CRAWLER = "ids"
-# What is told here, with more to say than a watcher of any crawl knows.
+# Titles of alerts that these rules raise in more detail than those of all crawlers.
 OWN_ALERTS = frozenset((BEGAN, ENDED, AlertKind.RUNAWAY))
 OUTAGE, OUTAGE_OVER = "outage", "outage over"
 KEY_REFUSED, GAP_FOUND, GAP_CROSSED = "key refused", "gap found", "gap crossed"
@@ -27,7 +27,7 @@ _OLD_LOOK = 300.0  # ... unless it has come down since so long ago: then the cra
 
 @dataclass(frozen=True, slots=True)
 class StatusFigures:
-    """How the crawl is doing, for a status update."""
+    """The figures of a status update."""
 
     lag_p20: float | None
     fraction_404: float
@@ -35,7 +35,7 @@ class StatusFigures:
     requests: int  # Of the last minute.
     workers: int
     watermark: int
-    newest_age: float | None = None  # Seconds since the newest id that was fetched happened.
+    newest_age: float | None = None  # Seconds since the event of the newest fetched id.
 
     def fields(self) -> Mapping[str, str]:
         return {
@@ -49,16 +49,16 @@ class StatusFigures:
 
 
 class IdsAlerts:
-    """Remembers only what is going on now, so that its end can be told."""
+    """Remembers the present conditions, so that their ends raise alerts, too."""
 
     def __init__(self, status_every: float, now: float, key_variable: str = "") -> None:
         self._status_every = status_every
         self._next_status = now + status_every
         self._key_variable = key_variable
         self._outage_since: float | None = None
-        self._silent = 0  # Answers in a row that told nothing ...
-        self._silent_since = now  # ... since then.
-        self._highest: int | None = None  # Id of a first ask.
+        self._silent = 0  # Inconclusive answers in a row,
+        self._silent_since = now  # since then.
+        self._highest: int | None = None  # The highest id of a first request.
         self._runaway = False
         self._old = False
         self._age_before: tuple[float, float] | None = None  # When, and the age then.
@@ -97,7 +97,7 @@ class IdsAlerts:
         return alerts
 
     def _leapt(self, now: float, i: int) -> list[Alert]:
-        """First asks go on behind a gap as soon as its far side is found."""
+        """First requests continue behind a gap as soon as its far side is found."""
         before, self._highest = self._highest, max(i, self._highest or i)
         if before is None or i - before <= _LARGE_GAP:
             return []
@@ -168,7 +168,7 @@ def _entered(now: float, entry: LedgerEntry) -> list[Alert]:
 
 
 def _tells(verdict: AnswerVerdict) -> bool:
-    """Whether an answer says something about an id: the API is there."""
+    """Whether an answer is conclusive about an id, so that the API works."""
     return verdict.exists or verdict in (AnswerVerdict.NOT_FOUND, AnswerVerdict.MALFORMED)
 
 

@@ -1,4 +1,4 @@
-"""From config and workspace to the parts of a crawl."""
+"""Builds the parts of a crawl from config and workspace."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from trawlnet.queues.open import open_queue
 from trawlnet.tables.instances.instances import latest_stored, opened_instances
 
 _ALONE = ShardOwnership()
-_SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
+_SHARED_EVERY = 5.0  # Seconds between two writes of the figures to Redis.
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def open_parts(
     ownership: ShardOwnership = _ALONE,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Parts[Sequence[LedgerEntry]]]:
-    """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
+    """Yields the parts of a crawl, and closes them. Raises NotReady and Unanswered."""
     check_shareable(config)
     api, server = api_of(config), server_of(config, environ)
     async with AsyncExitStack() as stack:
@@ -117,7 +117,7 @@ async def open_parts(
         ]
         if config.queue:
             companions.append(lambda control: helm.look_at_queue(found))
-        else:  # A server has bounds of its own.
+        else:  # A server has its own limits.
             room = SpoolLimit(found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
         if api.anchor:
@@ -141,7 +141,7 @@ async def open_parts(
 
 
 def _enough(until: int | None, ledger: IdsLedger, askers: Askers) -> bool:
-    """Islands in the gaps below the last id belong to what was asked for."""
+    """With --until, gaps below the last id must be surveyed, too."""
     if until is None or ledger.watermark < until:
         return False
     unsurveyed = askers.pilot.unsurveyed_from
@@ -149,7 +149,7 @@ def _enough(until: int | None, ledger: IdsLedger, askers: Askers) -> bool:
 
 
 def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> ApiServer:
-    """Whom to ask, and with which key. Raises NotReady."""
+    """The server and its key. Raises NotReady."""
     base = base_of(config)
     headers = api_headers(api_of(config), environ, required=needs_key(config))
     return ApiServer(base, lane_of(base), headers)
@@ -174,15 +174,14 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
 async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> NewestIds:
     if not config.redis_address:
         return head_file(folder / HEAD)
-    # Whoever takes over has no file of ours.
+    # A standby on another machine does not have our file.
     return NewestIds(await ledger.noted("head"), lambda text: ledger.note_soon("head", text))
 
 
 def _figures_keeper(
     config: IdsConfig, ledger: IdsLedger, folder: Path, clock: Clock
 ) -> Callable[[Mapping[str, Any]], None]:
-    """Where the figures of now are left: in a file, and beside a ledger in Redis, where those who
-    look from elsewhere find them."""
+    """Saves the present figures: in a file, and beside a ledger in Redis, for other machines."""
     last, refused = -math.inf, False
 
     def keep(row: Mapping[str, Any]) -> None:
@@ -220,7 +219,7 @@ def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:
 
 
 def _figures_http(config: IdsConfig, clock: Clock) -> Http:
-    """To the metrics server, which is the operator's own and may be at a private address."""
+    """A client for the metrics server, which is the user's own and may have a private address."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     gate = Gate(clock, Manners(rate=math.inf))
     return Http(
@@ -229,7 +228,7 @@ def _figures_http(config: IdsConfig, clock: Clock) -> Http:
 
 
 def _say_hello(helm: Controller, stack: AsyncExitStack, config: IdsConfig) -> None:
-    """And good-bye, when everything else has ended."""
+    """Send an alert at the start, and one at the end."""
 
     def tell(title: str, text: str) -> None:
         helm.alerts.tell(Alert(CRAWLER, title, text, helm.clock.now()))
@@ -244,13 +243,13 @@ def _say_hello(helm: Controller, stack: AsyncExitStack, config: IdsConfig) -> No
     stack.callback(good_bye)
 
 
-_LOOK_EVERY = 1.0  # Seconds; the gate holds to a smaller budget meanwhile.
+_LOOK_EVERY = 1.0  # Seconds; meanwhile the gate enforces a smaller budget.
 
 
 def heeding(
     gate: Gate, lane: str, askers: Askers, clock: Clock
 ) -> Callable[[Control], Coroutine[Any, Any, None]]:
-    """Runs beside the crawl. The gate alone would do for less; for more, the pilot must know."""
+    """A companion of the crawl. The gate enforces a smaller budget; a larger one is the pilot's."""
 
     async def heed(control: Control) -> None:
         manners = gate.manners(lane)

@@ -1,4 +1,4 @@
-"""What the ids crawler can be told: a section of trawlnet.yaml, variables and flags."""
+"""The config of the ids crawler: a section of trawlnet.yaml, variables and flags."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ class IdsConfig(BaseModel):
 
     @property
     def most_workers(self) -> int:
-        given = self.max_workers if self.max_workers is not None else _MAX_WORKERS
-        return max(min(given, _DEV_WORKERS) if self.dev else given, 1)
+        most = self.max_workers if self.max_workers is not None else _MAX_WORKERS
+        return max(min(most, _DEV_WORKERS) if self.dev else most, 1)
 
     @property
     def least_workers(self) -> int:
@@ -191,7 +191,7 @@ class IdsConfig(BaseModel):
 
     @property
     def step(self) -> int:
-        """From one id to the next that is asked for."""
+        """The distance from one requested id to the next."""
         return self.dev_skip + 1 if self.dev else 1
 
 
@@ -200,13 +200,13 @@ _DEV_WORKERS = 8
 _BUFFER = 10_000
 _DEV_BUFFER = 100
 
-# A second in which the server sees one request too many needs this much of jitter on the way.
+# A margin against jitter on the way, so that the server never sees one request too many a second.
 _HEADROOM = 0.97
-_BURST = 0.01  # Seconds' worth of requests: timers are no finer than a millisecond.
+_BURST = 0.01  # Seconds' worth of requests: timers have a resolution of a millisecond.
 
 
 def manners(config: IdsConfig) -> Manners:
-    """The whole budget of one identity. How fast to go below it is the pilot's to say."""
+    """The whole budget of one identity; the pilot chooses the rate below it."""
     return Manners(
         rate=_HEADROOM * config.max_rps,
         burst=max(1, math.floor(_BURST * config.max_rps)),
@@ -216,11 +216,11 @@ def manners(config: IdsConfig) -> Manners:
 
 
 def budget_of(manners: Manners) -> float:
-    """Requests a second, as a person has set them."""
+    """The configured requests a second."""
     return manners.rate / _HEADROOM
 
 
-# The classic law has so many more in flight beside its workers: after a gap, and for retries.
+# Further requests in flight of the classic law, beside its workers: after a gap, and for retries.
 _SUPERCHARGE = 1000
 
 
@@ -232,10 +232,10 @@ def in_flight(config: IdsConfig) -> int:
 def limits(config: IdsConfig) -> Limits:
     return Limits(
         batch=1024,
-        # Answers that come one by one share a commit; the pilot has heard of them already.
+        # Answers that come one by one share a commit; the pilot has them already.
         linger=0.05,
         backlog=1024,
-        # Its pilot always knows of more ids.
+        # The pilot always has more ids.
         follow=True,
         most_tasks=config.max_tasks,
         most_seconds=config.max_seconds,

@@ -1,4 +1,4 @@
-"""The helm: once a second the pilot decides, the crew is resized, and figures are left to read."""
+"""The controller: once a second it lets the pilot decide, resizes the crew, and saves figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TURN_EVERY = 1.0
 _ANCHOR_EVERY = 10.0
 _QUEUE_EVERY = 5.0
 _MINUTE = 60.0
-# What the history of a crawl keeps.
+# The figures that the history stores.
 _WATCHED = (
     "lag_p20_s",
     "newest_id_age_s",
@@ -48,7 +48,7 @@ _WATCHED = (
 
 @runtime_checkable
 class Anchored(Protocol):
-    """A pilot that can use the newest id, where an API tells it."""
+    """A pilot that can use the newest id, if the API returns it."""
 
     def anchor_wanted(self) -> bool: ...
 
@@ -57,7 +57,7 @@ class Anchored(Protocol):
 
 @runtime_checkable
 class Recalling(Protocol):
-    """A pilot that knows sooner where the head is when it is told what was seen last."""
+    """A pilot that finds the head sooner with the last ids of the previous crawl."""
 
     def recall(self, seen: Sequence[tuple[int, float]]) -> None: ...
 
@@ -70,7 +70,7 @@ class Controller:
     alerts: Alerts
     watchman: IdsAlerts
     decisions: DecisionFile
-    keep_figures: Callable[[Mapping[str, Any]], None]  # Of now, for others to read.
+    keep_figures: Callable[[Mapping[str, Any]], None]  # Saves the present figures for others.
     head: NewestIds
     scout: Scout
     clock: Clock
@@ -78,12 +78,12 @@ class Controller:
     queue_depth: int | None = None
 
     def recall(self) -> None:
-        """Tell the pilot what the crawl before this one saw last."""
+        """Pass the last ids of the previous crawl to the pilot."""
         if isinstance(self.askers.pilot, Recalling):
             self.askers.pilot.recall(self.head.before)
 
     async def steer(self, control: Control) -> None:
-        """Runs beside the crawl."""
+        """A companion of the crawl."""
         self.askers.wake = lambda: control.wake(self.ledger.lane)
         while True:
             self.turn(control)
@@ -102,7 +102,7 @@ class Controller:
         self.leave_figures(now)
 
     async def look_for_anchor(self, control: Control) -> None:
-        """Runs beside the crawl, for an API that tells its newest id: a gap is crossed with it."""
+        """A companion of the crawl, for an API that returns its newest id, to cross gaps."""
         while True:
             await self.clock.sleep(_ANCHOR_EVERY)
             pilot = self.askers.pilot
@@ -113,19 +113,19 @@ class Controller:
                     control.wake(self.ledger.lane)
 
     async def look_at_queue(self, queue: Queue) -> None:
-        """Runs beside the crawl, for a queue on a server: whoever reads the figures may know
-        neither the server nor the machine on which messages are stored."""
+        """A companion of the crawl that measures a queue on a server, because readers of the
+        figures may not have access to that server."""
         while True:
             try:
                 self.queue_depth = await queue.depth()
-            except SinkError:  # Publishing finds out, too, and says so.
+            except SinkError:  # Publishing fails, too, and reports it.
                 self.queue_depth = None
             await self.clock.sleep(_QUEUE_EVERY)
 
     def watch(
         self, answer: Answer, reading: AnswerReading, entries: Sequence[LedgerEntry], now: float
     ) -> None:
-        """Every answer, as it comes."""
+        """Receives every answer."""
         lag = None if answer.happened_at is None else now - answer.happened_at
         if answer.verdict.exists:
             self.head.reached(now if answer.happened_at is None else answer.happened_at)
@@ -190,7 +190,7 @@ class Controller:
 
 
 def ledger_row(ledger: IdsLedger) -> dict[str, Any]:
-    """What the ledger alone can tell."""
+    """The figures of the ledger."""
     return {
         "first": ledger.first,
         "watermark": ledger.watermark,

@@ -1,4 +1,4 @@
-"""What a person sets before a crawl of ids, whichever law steers it."""
+"""The user's settings of a crawl of ids, for both laws."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    workers: int = 25  # To begin with.
+    workers: int = 25  # At the start.
     min_workers: int = 5
     max_workers: int = 250
-    max_rps: float = 25.0  # Requests a second, whatever they are for.
-    freshness: float = 0.02  # The share of first asks that may come too early (adaptive only).
-    patience: float = 1500.0  # Seconds until an id that is not there is a hole (adaptive only).
+    max_rps: float = 25.0  # Requests a second, for all purposes.
+    freshness: float = 0.02  # The share of first requests that may be too early (adaptive only).
+    patience: float = 1500.0  # Seconds until an absent id is a hole (adaptive only).
     step: int = 1  # From one id to the next; above 1 the ids between are left out.
 
     def __post_init__(self) -> None:

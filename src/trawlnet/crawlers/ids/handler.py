@@ -1,4 +1,4 @@
-"""One id in, one outcome out: ask for it, read the answer, and tell whoever wanted to know."""
+"""The handler of one id: sends the request, reads the answer, and passes it to its asker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trawlnet.engine.task import Task
 from trawlnet.net.client.answer import Response
 from trawlnet.net.trouble import Trouble
 
-# Told of every answer, with what it puts into the ledger, and the instant.
+# Called with every answer, its ledger entries, and the time.
 Watch = Callable[[Answer, AnswerReading, Sequence[LedgerEntry], float], None]
 
 REASONS: Mapping[AnswerVerdict, Reason] = {
@@ -30,13 +30,13 @@ REASONS: Mapping[AnswerVerdict, Reason] = {
     AnswerVerdict.FAILED: Reason.UNAVAILABLE,
     AnswerVerdict.THROTTLED: Reason.RATE_LIMITED,
 }
-NO_ANSWER = "NoAnswer"  # The word of a request that came to nothing.
-_SPOILT_KEPT = 10_000  # Ids whose last answer was spoilt; the oldest are forgotten.
+NO_ANSWER = "NoAnswer"  # The word of a request without an answer.
+_SPOILT_MOST = 10_000  # Ids with a spoilt last answer; the oldest are dropped.
 
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """Whom we ask, and as whom."""
+    """The server, and our headers."""
 
     base: str
     lane: str
@@ -84,14 +84,14 @@ class IdsHandler:
         return AnswerReading(AnswerVerdict.FAILED, NO_ANSWER, wait=response.wait, detail=detail)
 
     def _query(self, number: int, attempt: int) -> str:
-        """A changed URL passes caches that keep a spoilt answer."""
+        """A changed URL avoids caches with a spoilt answer."""
         name = self._spoilt.get(number)
         return f"{name}={max(attempt, 1)}" if name else ""
 
     def _remember(self, number: int, name: str) -> None:
         if name:
             self._spoilt[number] = name
-            if len(self._spoilt) > _SPOILT_KEPT:
+            if len(self._spoilt) > _SPOILT_MOST:
                 self._spoilt.popitem(last=False)
         elif self._spoilt:
             self._spoilt.pop(number, None)
@@ -104,7 +104,7 @@ def _items(reading: AnswerReading) -> list[FoundId]:
 
 
 def _reason(reading: AnswerReading, response: Response | Trouble) -> Reason:
-    """Trouble on the wire keeps its own word."""
+    """A network error keeps its own reason."""
     if isinstance(response, Trouble):
         return response.reason
     return REASONS[reading.verdict]

@@ -1,4 +1,4 @@
-"""M1 to M8: what a rehearsal is judged by."""
+"""The measures M1 to M8 of a rehearsal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statistics import median
 from trawlnet.crawlers.ids.model import AnswerVerdict, Purpose
 from trawlnet.crawlers.ids.rehearsal import Journal
 
-WARM_UP = 900.0  # Seconds that the law has to find its pace before lag and waste count.
+WARM_UP = 900.0  # Seconds until lag and waste count, so that the law can find its pace.
 BIN = 10.0
 _MINUTE = 6  # Bins.
 _STAYS = 30  # Bins for which the lag must stay low.
 _CAUGHT_UP = 60.0
-_NOTICED = 60.0  # A gap is felt, and probed, a moment before there is anything behind it.
+_NOTICED = 60.0  # Seconds; probes begin a moment before there are ids behind the gap.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class PlotSeries:
-    """What a plot shows, by bins of ten seconds."""
+    """The series of a plot, in bins of ten seconds."""
 
     at: list[float]
     lag: list[float | None]
@@ -48,12 +48,12 @@ class PlotSeries:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is measured from when."""
+    """The start times of measures."""
 
     end: float
-    since: float  # The trouble was over.
-    opened_at: float | None = None  # Ids appeared behind the gap.
-    released_at: float | None = None  # Ids that were withheld were let go.
+    since: float  # The end of the last event.
+    opened_at: float | None = None  # When ids appeared behind the gap.
+    released_at: float | None = None  # When withheld ids were released.
 
 
 def measure(journal: Journal, moments: Moments) -> Measures:
@@ -84,7 +84,7 @@ def measure(journal: Journal, moments: Moments) -> Measures:
 
 
 def _release(journal: Journal, released_at: float | None) -> float | None:
-    """Seconds from the end of an embargo until everything that it had kept back was fetched."""
+    """Seconds from the end of an embargo until all withheld ids were fetched."""
     if released_at is None or not journal.withheld:
         return None
     got = [journal.fetched[i] for i in journal.withheld if i in journal.fetched]

@@ -1,4 +1,4 @@
-"""The nouns of the ids crawler: what is asked, what was answered, and who decides what is next."""
+"""The data types of the ids crawler: requests, answers, marks, decisions, and the pilot's port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class AnswerVerdict(StrEnum):
-    """What one answer means, whatever the API's own codes are."""
+    """The meaning of one answer, independent of the API's codes."""
 
     STORED = "stored"  # It exists, and is wanted.
     FILTERED = "filtered"  # It exists, and is not of the wanted kind.
@@ -36,7 +36,7 @@ class Purpose(StrEnum):
 
     @property
     def looks(self) -> bool:
-        """Whether it is sent to see if an id is there: an id that is not is no failure."""
+        """Whether it only checks if an id exists, so that an absent id is no failure."""
         return self in (Purpose.PROBE, Purpose.SURVEY)
 
 
@@ -44,7 +44,7 @@ class Purpose(StrEnum):
 class Ask:
     id: int
     purpose: Purpose
-    attempt: int = 0  # How many times this id was asked for before.
+    attempt: int = 0  # Earlier requests for this id.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ class Answer:
     ask: Ask
     verdict: AnswerVerdict
     took: float  # Seconds from sending to the whole answer.
-    happened_at: float | None = None  # When the thing behind the id came to be; lag counts from it.
-    wait: float | None = None  # The server's own word on how long to wait.
+    happened_at: float | None = None  # The time of the id's event; the lag counts from it.
+    wait: float | None = None  # The wait that the server asked for.
 
 
 class LedgerMark(StrEnum):
-    """What the ledger knows of an id. What it does not know is ahead of everything asked."""
+    """The state of an id in the ledger. Ids without a mark were never requested."""
 
-    PENDING = "pending"  # Asked for, or skipped over; to be asked (again).
+    PENDING = "pending"  # Requested or skipped; to be requested (again).
     DONE = "done"
-    HOLE = "hole"  # Asked for until the patience was used up, with later ids there.
+    HOLE = "hole"  # Absent until the patience was used up, while later ids exist.
     UNSURVEYED = "unsurveyed"  # Both sides of a gap are known; islands may lie within.
     GAP = "gap"  # Skipped by the counter: no comb has found an island.
     EMBARGOED = "embargoed"
@@ -70,7 +70,7 @@ class LedgerMark(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Write this into the ledger: [start, end) is now so."""
+    """An entry for the ledger: the ids in [start, end) have this mark."""
 
     start: int
     end: int
@@ -80,45 +80,45 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One turn of the controls, with what it expects, so that it can be checked later."""
+    """A decision of the law, with its prediction, which is checked later."""
 
     at: float
     law: str
     workers: int
     rate: float  # Requests a second that it allows.
     predicted_rate: float  # Ids a second that it expects to settle.
-    measured_rate: float | None  # What the decision ten seconds ago has come to.
+    measured_rate: float | None  # The result of the decision ten seconds ago.
     reason: str
 
 
 class Pilot(Protocol):
-    """Decides which id is asked for next. No I/O and no clock of its own: time is handed in, so
-    that a crawl and a simulation run the same code."""
+    """Chooses the next ids. No I/O and no clock: the caller passes the time, so that a crawl and a
+    simulation run the same code."""
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
         """At most `room` requests to send now. Each is answered exactly once."""
 
     def wake_at(self, now: float) -> float:
-        """When `asks` may have something to say even if no answer comes before; or infinity. A
-        later instant than this one if `asks` has just had nothing to say."""
+        """When `asks` may have requests even if no answer comes before; or infinity. Later than
+        `now` if `asks` has just returned none."""
 
     def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
-        """Take note of an answer. The entries may be written down once the item, if there was
-        one, is published for good."""
+        """Record an answer. The entries may be written to the ledger once the item, if there was
+        one, is published durably."""
 
     def decide(self, now: float) -> Decision | None:
-        """Called every second; a decision when something was decided."""
+        """Called every second; returns a decision if there is one."""
 
     def allow(self, now: float, max_rps: float) -> None:
-        """Requests a second, from now on."""
+        """Change the allowed requests a second."""
 
     @property
     def workers(self) -> int:
-        """How many requests may be in flight."""
+        """The number of requests that may be in flight."""
 
     @property
     def crew(self) -> int:
-        """How many of them are the law's own: what people are told."""
+        """The part of them that the law itself set; this is shown to users."""
 
     @property
     def unsurveyed_from(self) -> int | None:
@@ -126,7 +126,6 @@ class Pilot(Protocol):
 
 
 def later(now: float, at: float) -> float:
-    """The end of a wait, which lies behind its beginning. Rounding can make an instant that is
-    still to come equal to this one, and whoever waits would look again and again while the clock
-    stands still."""
+    """The end of a wait, strictly after `now`. Rounding can make a later time equal to `now`, and a
+    waiting loop would then spin without the clock advancing."""
     return max(at, math.nextafter(now, math.inf))

@@ -1,4 +1,4 @@
-"""Setting out: the pilot that the config names, from where the ledger stands."""
+"""Makes the configured pilot, at the position of the ledger."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def make_pilot(
     embargoed: Iterable[int] = (),
     unsurveyed: Iterable[tuple[int, int, int]] = (),
 ) -> AdaptivePilot | ClassicPilot:
-    """Begins at `first`; or goes on: `pending` ranges are asked for again, `beyond` is the next
-    id that was never asked for, `embargoed` are ids to look at now and then, and `unsurveyed`
-    are the gaps that are to be searched for islands, with the step that was searched last."""
+    """Begins at `first`; or continues: `pending` ranges are requested again, `beyond` is the next
+    id that was never requested, `embargoed` are withheld ids, and `unsurveyed` are gaps to survey,
+    with the step of the last comb."""
     kind = ClassicPilot if scaling == "classic" else AdaptivePilot
     return kind(controls, first, pending, beyond, embargoed, unsurveyed)

@@ -1,4 +1,4 @@
-"""A crawl without a network: a pilot against any world, in virtual time."""
+"""A crawl without a network: runs a pilot against any world, in virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trawlnet.crawlers.ids.model import (
     Purpose,
 )
 
-# What the world answers to an ask that reaches it at this time.
+# The world's answer to a request at this time.
 Reply = Callable[[Ask, float], Answer]
 Anchor = Callable[[float], int | None]
 
@@ -28,7 +28,7 @@ _ANCHOR_EVERY = 10.0
 
 @dataclass(slots=True)
 class Journal:
-    """What is remembered of a rehearsal; all that is measured is worked out from it."""
+    """The record of a rehearsal, from which all measures are computed."""
 
     began: float
     requests: list[tuple[float, Purpose, AnswerVerdict]] = field(default_factory=list)  # By answer.
@@ -60,7 +60,7 @@ class Journal:
             case LedgerMark.GAP:
                 self.gaps.append((entry.start, entry.end))
             case LedgerMark.UNSURVEYED | LedgerMark.PENDING:
-                pass  # What becomes of it is told later.
+                pass  # A later entry has its result.
             case LedgerMark.DONE:
                 self.embargoed.pop(entry.start, None)
                 self.asked.discard(entry.start)
@@ -86,7 +86,7 @@ class Rehearsal:
         self._free_at = began  # When the proxy in front of the world can take one more.
 
     def run(self, pilot: Pilot, start: float, end: float) -> None:
-        """Until `end`; what is in flight then is lost, as in a crash."""
+        """Run until `end`; requests in flight are then lost, as in a crash."""
         flying: list[tuple[float, int, Answer]] = []
         now, tick, sent = start, start, 0
         wake = start
@@ -131,7 +131,7 @@ class Rehearsal:
         journal.note(pilot.answered(now, answer))
 
     def left_over(self) -> list[tuple[int, int]]:
-        """What a ledger would hold as pending after a crash."""
+        """The ranges that a ledger would have as pending after a crash."""
         return [(i, i + 1) for i in sorted(self.journal.asked) if i < self.resume_at()]
 
     def resume_at(self) -> int:

@@ -1,4 +1,4 @@
-"""How an ids crawl has kept up, as a report: pictures for people, and figures for programs."""
+"""The report of an ids crawl: charts for people, and figures for programs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _figures(facts: IdsFacts) -> list[Markup]:
 
 
 def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Markup]:
-    """What was decided, and whether it came as it was expected."""
+    """The decisions, with their predictions and results."""
     chosen = decisions[-_POINTS:]
     at = [minute(decision["at"]) for decision in chosen]
     rates = {

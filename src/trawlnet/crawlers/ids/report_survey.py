@@ -1,4 +1,4 @@
-"""Look over what an ids crawl knows, for its report: the ledger, its decisions, its history."""
+"""Gathers the data of a report from the ledger, its decisions, and the history."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _SKIPPED = (
 
 @dataclass(frozen=True, slots=True)
 class IdsFacts:
-    """All that a report tells of a crawl."""
+    """The data of a report."""
 
     first: int
     watermark: int
     beyond: int
     counts: Counts
-    marks: Mapping[str, int]  # Ids by what the ledger knows of them.
-    ranges: Mapping[str, int]  # Ranges of ids that were skipped, by the same.
+    marks: Mapping[str, int]  # The number of ids by mark.
+    ranges: Mapping[str, int]  # The number of skipped ranges by mark.
     largest: Sequence[Span]
-    missed: Mapping[str, int]  # Ids by why.
+    missed: Mapping[str, int]  # The number of missed ids by reason.
     decisions: Sequence[Mapping[str, Any]] = ()
     history: Sequence[Sample] = ()
     instances: InstanceFigures | None = None
@@ -55,7 +55,7 @@ class IdsFacts:
 
 
 async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
-    """None for a crawl that never began. May run beside one: nothing is written."""
+    """None for a crawl that never began. Read-only, so a crawl may be running."""
     state = workspace / "state" / "ids"
     async with looked_at(config, state) as ledger:
         if ledger is None or ledger.first is None:
@@ -79,7 +79,7 @@ async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
 
 
 def read_decisions(path: Path) -> list[Mapping[str, Any]]:
-    """The last ones, oldest first; what was torn by a crash is left out."""
+    """The last decisions, oldest first; incomplete lines are skipped."""
     try:
         with path.open("rb") as file:
             lines = deque(file, _DECISIONS)
@@ -97,8 +97,7 @@ def read_decisions(path: Path) -> list[Mapping[str, Any]]:
 
 
 class _Skipped:
-    """What is told of ids that were not found, from one look at each range of them: a crawl of
-    years has millions."""
+    """Counts the ranges of skipped ids, one at a time: a crawl of years has millions."""
 
     def __init__(self) -> None:
         self.ranges: Counter[str] = Counter()
@@ -129,7 +128,7 @@ class _Skipped:
 
 
 def _marks(ledger: IdsLedger, pending: int) -> Mapping[str, int]:
-    """What is pending has no length of its own: it is what lies between the others."""
+    """Pending ids have no spans of their own: they are the rest between the others."""
     marks = {
         str(mark): ledger.lengths[mark] for mark in LedgerMark if mark is not LedgerMark.PENDING
     }

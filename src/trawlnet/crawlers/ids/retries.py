@@ -1,4 +1,4 @@
-"""Ids that are to be asked for again, each at its time: no worker waits with them."""
+"""The retries of ids: a delay queue, in which no worker waits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-# Seconds from one 404 to the next ask: most ids that came too early are there at the second.
+# Seconds from one 404 to the next request: most early ids exist at the second one.
 _AFTER_NOT_FOUND = (14.0, 45.0, 200.0)
-_LAST = 0.8  # Of the patience, before the last ask: it tells a late id from one that never comes.
-ENOUGH_FOR_OLD = 2  # Asks for an id that must have been out for longer than the patience.
+_LAST = 0.8  # Share of the patience before the last request, which decides whether it is a hole.
+ENOUGH_FOR_OLD = 2  # Requests for an id that must have been published longer than the patience.
 AFTER_ERROR = (2.0, 10.0, 40.0, 160.0, 640.0)
 AFTER_THROTTLE = 3.0
 _SOON = 5.0
@@ -18,7 +18,7 @@ _JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What has become of the asks for one id so far."""
+    """The failed requests for one id so far."""
 
     not_found: int = 0
     errors: int = 0
@@ -32,7 +32,7 @@ UNTRIED = Tries()
 
 
 class Waiting:
-    """A delay queue; it also remembers the tries of ids that were taken out and not forgotten."""
+    """A delay queue; it also has the tries of ids in flight."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
@@ -50,8 +50,7 @@ class Waiting:
         heappush(self._heap, (due, i))
 
     def hurry(self, now: float) -> None:
-        """Publishing has gone on: what was asked for in vain meanwhile is asked for again soon,
-        and what that tells is no try more."""
+        """Publishing continues: request the absent ids again soon, without counting a try."""
         late = [(due, i) for due, i in self._heap if due > now + _SOON and i in self._tries]
         if not late:
             return
@@ -64,11 +63,11 @@ class Waiting:
         heapify(self._heap)
 
     def forget(self, i: int) -> None:
-        """The id has its last word."""
+        """The id has its final result."""
         self._tries.pop(i, None)
 
     def take(self, now: float) -> Iterator[int]:
-        """Those that are due, the longest due first."""
+        """The ids that are due, the longest due first."""
         while self._heap and self._heap[0][0] <= now:
             yield heappop(self._heap)[1]
 
@@ -77,13 +76,13 @@ class Waiting:
 
 
 def waits(patience: float) -> tuple[float, ...]:
-    """Seconds from one 404 to the next ask; after the last of them the id is a hole."""
+    """Seconds from one 404 to the next request; after the last of them the id is a hole."""
     last = _LAST * patience
     return (*(wait for wait in _AFTER_NOT_FOUND if wait < last), last)
 
 
 def jittered(seconds: float, i: int, tries: int) -> float:
-    """Up to a fifth more or less, always the same for this id and try: ids that failed together
-    do not come back together, and a run can be repeated."""
+    """Up to a fifth more or less, fixed for this id and try: ids that failed together do not return
+    together, and a run is reproducible."""
     draw = (i * 0x9E3779B97F4A7C15 + tries * 0xD1B54A32D192ED03 >> 13) & 0xFFFF
     return seconds * (1.0 + _JITTER * (draw / 32768.0 - 1.0))

@@ -1,4 +1,4 @@
-"""Where a first crawl begins: below a target, below the latest stored id, or below one found."""
+"""The first id of a new crawl: below a target, the latest stored id, or a found one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trawlnet.net.client.answer import Response
 Exists = Callable[[int], Awaitable[bool]]
 
 _LARGEST_POWER = 40  # 2 to this many: a million million.
-_NEIGHBOURS = 3  # Ids asked for at one place: one alone may be a hole.
-_PARTS = 4  # Places looked at above a miss before the upper half is given up: it may be a gap.
-_TRIES = 20  # Of one request, while the API is away or has had enough of us.
+_NEIGHBOURS = 3  # Ids requested at one place, because a single one may be a hole.
+_PARTS = 4  # Places checked above a miss before the upper half is dropped: it may be a gap.
+_TRIES = 20  # Attempts at one request, while the API is off or throttles.
 _PAUSE = 3.0
 
 
 async def newest_found(exists: Exists) -> int | None:
-    """An id near the newest, by doubling and halving; None if none was met.
+    """An id near the newest, by doubling and bisection; None if none was found.
 
-    That an id exists says nothing certain about lower or higher ones, so a miss is not believed
-    before some places above it have missed, too.
+    An existing id proves nothing about lower or higher ones, so a miss counts only if some places
+    above it miss, too.
     """
     low = None
     for power in reversed(range(_LARGEST_POWER)):
@@ -64,7 +64,7 @@ async def _around(exists: Exists, place: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Scout:
-    """Asks the API before the crawl begins, under the same gate."""
+    """Sends requests before the crawl begins, through the same gate."""
 
     http: Getter
     api: Api
@@ -73,8 +73,8 @@ class Scout:
 
     async def newest(self) -> int:
         """Raises NotReady when nothing is found, and Unanswered."""
-        if self.api.anchor and (told := await self.anchor()) is not None:
-            return told
+        if self.api.anchor and (newest := await self.anchor()) is not None:
+            return newest
         found = await newest_found(self.exists)
         if found is None:
             raise NotReady(

@@ -1,1 +1,1 @@
-"""The pds crawler: every PDS, what it holds, and a registry that others can use."""
+"""The pds crawler: finds and scans every PDS, and keeps a public registry of them."""

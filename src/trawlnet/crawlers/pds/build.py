@@ -1,4 +1,4 @@
-"""From config and workspace to a registry, a way out, and the parts of a crawl."""
+"""Builds the registry, the HTTP client and the parts of a crawl from config and workspace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from trawlnet.tables.scanned.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.
 _NAME = "name"  # Beside it.
-LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
+LEXICONS = "lexicons"  # Folder of the workspace for the user's lexicons.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
 
 
@@ -71,7 +71,7 @@ async def opened_registry(config: PdsConfig, workspace: Path) -> AsyncIterator[R
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A registry, and a polite way out."""
+    """A registry, and an HTTP client with a gate."""
 
     config: PdsConfig
     workspace: Path
@@ -106,7 +106,7 @@ async def open_kit(
 
 
 async def scan_parts(kit: Kit) -> ScanParts:
-    """What scans need, with the tables that they fill."""
+    """The parts of scans, with their record tables."""
     config, private = kit.config, kit.config.allow_private_hosts
     tables = Scanned(kit.registry.db)
     await tables.migrate()
@@ -132,7 +132,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
 async def open_parts(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[SliceEnd]]:
-    """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
+    """Yields the parts of a crawl, and closes them. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit, crawl_parts(kit) as parts:
         yield parts
 
@@ -141,7 +141,7 @@ async def open_parts(
 async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     config, workspace, clock = kit.config, kit.workspace, kit.clock
     scans = await scan_parts(kit)
-    # We have the workspace to ourselves: whoever claimed something in its name is dead.
+    # We hold the lock of the workspace, so claims in its name belong to dead processes.
     name = _name(workspace, clock)
     await kit.registry.release_all(name, clock.now())
     await release_dead(kit.registry, state_folder(workspace), clock.now())
@@ -183,7 +183,7 @@ async def _nothing() -> str:
 
 
 def _name(workspace: Path, clock: Clock) -> str:
-    """Of all crawls in this workspace on this machine, and of no other: not of those in a copy."""
+    """The name of crawls in this workspace on this machine; a copy of it has another name."""
     file = state_folder(workspace) / _NAME
     if not file.exists():
         make_directory(file.parent)
@@ -191,10 +191,10 @@ def _name(workspace: Path, clock: Clock) -> str:
         draft.write_text(f"crawl {owner(clock)} ")
         draft.replace(
             file
-        )  # A kill in between must not leave an empty name: it would be anybody's.
+        )  # Written atomically: after a kill an empty name would match every process.
     return f"{file.read_text()}{socket.gethostname()} "
 
 
 def owner(clock: Clock) -> str:
-    """A name that no other process has, nor this one after a restart."""
+    """A unique name, also after a restart of this process."""
     return f"{socket.gethostname()}:{os.getpid()}:{clock.now():.6f}"

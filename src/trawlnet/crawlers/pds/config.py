@@ -1,4 +1,4 @@
-"""What the pds crawler can be told: a section of trawlnet.yaml, variables and flags."""
+"""The config of the pds crawler: a section of trawlnet.yaml, variables and flags."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.observe.alerts.shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
-TRIES = 3  # Of one step of a scan, while a server is unwell.
-# What a * may stand for, so that a pattern becomes a name: collections have three parts and more.
+TRIES = 3  # Attempts at one step of a scan, while a server fails.
+# Replacements for a * that make a pattern a valid name: collections have at least three parts.
 _FILLINGS = ("", "a", "a.a", "a.a.a", ".a", ".a.a", "a.", "a.a.")
 
 
@@ -146,7 +146,7 @@ class PdsConfig(BaseModel):
 
 
 def can_fit(glob: str) -> bool:
-    """Whether there can be a collection that a pattern of names with * fits."""
+    """Whether any collection name can match a pattern with *."""
     return any(is_nsid(glob.replace("*", filling)) for filling in _FILLINGS)
 
 
@@ -156,27 +156,27 @@ def gap(config: PdsConfig) -> float:
 
 
 def manners(config: PdsConfig) -> Manners:
-    """How a PDS is treated. When to scan again after trouble is the registry's to say, and for how
-    long a server may send us away is the server's."""
+    """The manners of a PDS. The registry decides when to scan again after a failure, and a server
+    how long we must wait."""
     rate = config.requests_per_minute / 60.0
     return Manners(rate=rate, concurrency=1, longest_park=math.inf, steered=True)
 
 
 def lease(config: PdsConfig) -> float:
-    """Longer than any scan: one that was stopped and woken up has also run out of time. And longer
-    than any gap: whoever takes over has to keep it."""
+    """Longer than any scan, so that a process that was frozen finds its claim over; and longer than
+    any gap, so that the next process keeps the gap."""
     return max(config.claim_timeout, 2 * config.scan_timeout, gap(config))
 
 
 def step_retries(tries: int) -> RetryPolicy:
-    """A step is tried again at once: the gate has its pace, and a server says how long to wait."""
+    """A step is retried at once: the gate limits the rate, and a server names its own wait."""
     return RetryPolicy(attempts=tries, patience=tries - 1, base=0.0, jitter=0.0)
 
 
 def limits(config: PdsConfig) -> Limits:
     return Limits(
         lease=lease(config),
-        high_water=0,  # The next batch is claimed when the last one is done: they never overlap.
+        high_water=0,  # The next batch is claimed when the last one is done, so they never overlap.
         retry=step_retries(TRIES),
         most_seconds=config.max_seconds,
     )

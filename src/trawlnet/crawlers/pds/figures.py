@@ -1,4 +1,4 @@
-"""The registry in the words that every crawl is described in."""
+"""The registry's figures as the counts that every crawl has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PAGE = 500  # Rows read at once.
 
 
 def counts_from(stats: Stats) -> Counts:
-    """Open is what is due or being scanned, settled is what was given up, and all else will be
-    visited again."""
+    """PDSes that are due or being scanned are open, given-up ones are settled, and all others are
+    scheduled."""
     scanning = stats.by_status[PdsStatus.SCANNING]
     given_up = sum(stats.given_up.values())
     open_ = min(stats.due + scanning, stats.total - given_up)
@@ -51,7 +51,7 @@ def _failure(row: PdsRow) -> Failure:
 
 
 def by_process(claims: Mapping[str, int]) -> dict[str, int]:
-    """PDSes by the machine and the process that have them."""
+    """The number of claimed PDSes, by machine and process."""
     held: Counter[str] = Counter()
     for owner, count in claims.items():
         process = owner.rpartition("/")[0] or owner

@@ -1,4 +1,4 @@
-"""The registry of PDSes as a report: pictures for people, and the same figures for programs."""
+"""The report of the registry: charts for people, and the same figures for programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The registry as the source and the work of a crawl: what is due is claimed a batch at a time.
+"""The registry as source and work of a crawl: claims PDSes that are due, in batches.
 
-A claim outlives nobody: each batch has an owner of its own, is renewed while it is worked on, and
-is given back when the crawl ends. Who dies lets his claims run out, and others take them.
+A claim is a lease: each batch has its own owner, is renewed while it is worked on, and is released
+when the crawl ends. The claims of a dead process expire, and others take them.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from trawlnet.tables.registry.stats import Stats
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_LOOK_AGAIN = 2.0  # Seconds, for those who wait for others.
-_AWAY, _LONGEST_AWAY = 1.0, 30.0  # Seconds until a database that is away is tried again.
+_LOOK_AGAIN = 2.0  # Seconds between two checks while other processes work.
+_AWAY, _LONGEST_AWAY = 1.0, 30.0  # Seconds until a database that does not answer is tried again.
 _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
 
 
 @dataclass(frozen=True, slots=True)
 class Rota:
-    """When how much is scanned."""
+    """How many PDSes are scanned, and when."""
 
     batch: int
-    interval: float  # From the beginning of a batch to that of the next.
-    once: bool = False  # Batch after batch until all are scanned whole, and then no more.
+    interval: float  # Seconds from the start of a batch to the start of the next.
+    once: bool = False  # Scan batch after batch until all scans are complete, then end.
     which: Which = field(default_factory=Which)
-    resumed: int = 2  # Scans that were cut short and go on between two batches.
+    resumed: int = 2  # Interrupted scans that continue between two batches.
 
 
 class RegistryStore:
-    """Rows that this process has claimed, and the steps of their scans; all else stays in the
-    registry."""
+    """The rows that this process has claimed, and the steps of their scans; all other state is in
+    the registry."""
 
     def __init__(
         self,
@@ -63,32 +63,32 @@ class RegistryStore:
         tell: Callable[[Stats], None] = lambda stats: None,
         parked: Callable[[str], float] = lambda lane: 0.0,
     ) -> None:
-        """Without an owner it is only looked at, and never claims. `opened` begins a slice of a
-        PDS under the name of an owner."""
+        """Without an owner it is read-only, and never claims. `opened` begins a slice of a PDS
+        under the name of an owner."""
         self._registry = registry
         self._clock = clock
         self._owner = owner
         self._lease = lease
         self._opened = opened
-        self._tell = tell  # Told whenever the registry was counted.
-        self._parked = parked  # Until when a lane wants to be left alone.
+        self._tell = tell  # Called whenever the registry was counted.
+        self._parked = parked  # Until when a lane is parked.
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
         self._control: Control | None = None
-        self.gap = 0.0  # Seconds between two requests to one PDS, whoever sends them.
+        self.gap = 0.0  # Seconds between two requests to one PDS, from all processes.
         self.most: int | None = None  # Slices that may be begun in all.
         self.on_end: Callable[[str, ScanResult], None] = lambda pds, result: None
         self.work = ScanWork(self._open, self._conclude, clock)
         self.work.places = self._places
 
     async def steer(self, control: Control) -> None:
-        """A companion of the crawl: no more PDSes are scanned at a time than it has workers."""
+        """A companion of the crawl: limits the PDSes scanned at a time to its workers."""
         self._control = control
         self.work.on_place = control.wake
 
     def enough(self) -> bool:
-        """Whether all that may be begun has been, and is over."""
+        """Whether all slices that may be begun have ended."""
         is_most = self.most is not None and self.work.begun >= self.most
         return is_most and not self.work.under_way
 
@@ -98,7 +98,7 @@ class RegistryStore:
         return math.inf if self._control is None else self._control.workers
 
     async def claim(self, most: int, which: Which) -> list[Task]:
-        """Claim some that are due: they are open from now on."""
+        """Claim PDSes that are due: they are open from now on."""
         self._claims += 1
         owner = f"{self._owner}/{self._claims}"
         rows = await self._patiently(
@@ -110,7 +110,7 @@ class RegistryStore:
         return [row.task for row in free]
 
     async def claim_one(self, url: str) -> Task | None:
-        """One PDS, due or not; None if somebody has it, or waits for it."""
+        """Claim one PDS, due or not; None if another process has claimed it, or waits for it."""
         now, owner = self._clock.now(), self._owner
         row = await self._patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
         if row is None:
@@ -120,7 +120,7 @@ class RegistryStore:
         return held.task
 
     async def _put_off(self, row: HeldRow) -> bool:
-        """Whether a server has sent us away for longer than a claim should wait."""
+        """Whether a server asked to wait for longer than a claim should last."""
         now, key = self._clock.now(), row.task.key
         wait = self._parked(row.task.lane) - now
         if not SHORT_PAUSE < wait < math.inf:
@@ -131,14 +131,14 @@ class RegistryStore:
         )
 
     def _task(self, row: PdsRow) -> Task:
-        # When it was last asked, by whomever: another process knows nothing of our gate.
+        # From the last request of any process, because our gate knows only our own.
         due = 0.0 if row.last_try_at is None else row.last_try_at + self.gap
         return Task(row.pds_url, lane_of(row.pds_url), due=due, score=row.order)
 
     async def next_begun(self, rota: Rota) -> float:
-        """When a scan that was cut short may go on; infinity if there is none. Who scans once
-        does not wait for servers that send us away, but for other processes at work: one of them
-        may die, or leave something to go on with."""
+        """When an interrupted scan may continue; infinity if there is none. With `once`, the crawl
+        does not wait for servers that asked to wait, but for other processes: one of them may die,
+        or leave a scan to continue."""
         due = await self._patiently(lambda: self._next_due(rota, self._clock.now()))
         return math.inf if due is None else due
 
@@ -154,18 +154,18 @@ class RegistryStore:
         return await self.work.lease(wants, now, ttl)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        """All that is claimed, and not only what has a step under way."""
+        """Renew all claims, not only those with a step in flight."""
         for key, row in list(self.work.rows.items()):
             try:
                 await self._registry.renew(key, row.owner, self._clock.now(), ttl)
             except TablesAway as away:
-                # Others may take it over, and what we write then is refused.
+                # Another process may take it over, and then our writes are refused.
                 log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
 
     async def settle(self, receipts: Sequence[Receipt[SliceEnd]]) -> None:
         await self.work.settle(receipts)
         if not self.work.rows:
-            self._counted = None  # A batch is done: whoever looks now should see it.
+            self._counted = None  # A batch is done: the next count must show it.
 
     async def _open(self, row: HeldRow) -> Slice | None:
         assert self._opened is not None
@@ -183,8 +183,8 @@ class RegistryStore:
         self.on_end(key, result)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """A database that is away, or has no room, is waited for: nothing is lost meanwhile, and
-        whoever runs for months should not have to be started again."""
+        """Wait for a database that does not answer or is full: nothing is lost meanwhile, and a
+        crawl of months need not be restarted."""
         wait, away_since = _AWAY, None
         while True:
             try:
@@ -208,7 +208,7 @@ class RegistryStore:
         return await self.work.holds(now)
 
     async def outlook(self) -> Counts:
-        """The whole registry, whoever scans it."""
+        """The counts of the whole registry, for all processes."""
         now = self._clock.now()
         if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
             stats = await self._patiently(lambda: self._registry.stats(self._clock.now()))
@@ -220,7 +220,7 @@ class RegistryStore:
         counts = await self.outlook()
         if not self._owner:
             return counts
-        # A crawl ends when its own batch has, however much is due for others.
+        # A crawl ends with its own batch, even if others have more to do.
         mine = await self.work.counts()
         given_up = sum(counts.settled.values())
         scheduled = max(0, counts.known - mine.open - given_up)
@@ -249,10 +249,11 @@ class RegistryStore:
                 await self._give_back(key, row)
             except TablesAway as away:
                 log.warning("claim not released", extra={"pds": key, "error": str(away)})
-                return  # It runs out by itself.
+                return  # The claim expires.
 
     async def _give_back(self, key: str, row: HeldRow) -> None:
-        """A server that has just asked us to wait is waited for by whoever comes next, too."""
+        """Release a claim with the wait that its server asked for, which counts for the next
+        process, too."""
         if row.slice is not None:
             with suppress(LeaseLost):
                 await row.slice.rest()
@@ -266,12 +267,12 @@ class RegistryStore:
             await self._registry.release(key, row.owner, now, begun=begun)
 
 
-_UNREAD = "see to its address, then run the same command again"
+_UNREAD = "check its address, then run the same command again"
 
 
 class DueSource:
-    """A batch of what is due, then what was cut short, until it is time for the next batch; or,
-    once, batch after batch until nothing is left to ask."""
+    """Lists a batch of due PDSes, then interrupted scans, until the next batch is due; or, with
+    `once`, batch after batch until none is left."""
 
     def __init__(
         self,
@@ -281,28 +282,28 @@ class DueSource:
         discovered: asyncio.Event,
         before: Callable[[], Awaitable[str]],
     ) -> None:
-        """`before` looks for PDSes, and gives why a source was not read to its end."""
+        """`before` discovers PDSes, and returns why a source was not read to its end."""
         self._store = store
         self._clock = clock
         self._rota = rota
-        self._discovered = discovered  # Set when new rows may be there.
+        self._discovered = discovered  # Set when there may be new rows.
         self._before = before
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         rota = self._rota
-        # Those that were cut short have the time between batches to themselves.
+        # Interrupted scans get the time between batches.
         fresh = rota.which if rota.once else replace(rota.which, begun=False)
         unread = await self._before()
         while True:
             begun = self._clock.now()
             self._discovered.clear()
             if tasks := await self._store.claim(rota.batch, fresh):
-                # Whoever pulls the next page has waited until this one is worked off.
+                # The engine pulls the next page after it has worked off this one.
                 yield Page(tasks, "")
             elif rota.once:
                 due = await self._store.next_begun(rota)
                 if due > begun + rota.interval:
-                    # All that is known is scanned; what that source has nobody knows.
+                    # All known PDSes are scanned, but that source may have more.
                     if unread:
                         raise Unanswered(
                             f"discovery did not finish reading a source: {unread}", _UNREAD
@@ -315,13 +316,13 @@ class DueSource:
                     yield page
 
     async def _going_on(self, until: float, *, cut_short: bool) -> AsyncIterator[Page]:
-        """No more than workers at a time, so that the next batch waits for one slice at most.
-        Whoever had not enough to do begins anew as soon as something was discovered."""
+        """At most as many as workers at a time, so that the next batch waits for one slice at most.
+        Ends early, if there was too little to do, as soon as something was discovered."""
         rota, which = self._rota, replace(self._rota.which, begun=True)
         is_over = False
         while not is_over:
             if tasks := await self._store.claim(rota.resumed, which):
-                # At least once, also where batches take all the time there is.
+                # At least once, even if batches take all the time.
                 yield Page(tasks, "")
             else:
                 due = await self._store.next_begun(rota)

@@ -1,1 +1,1 @@
-"""Sites: policy, robots, pages and their links, and when to come back."""
+"""The web crawler: policy, robots.txt, pages and their links, and revisits."""

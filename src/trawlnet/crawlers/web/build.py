@@ -56,11 +56,11 @@ class RunRequest:
     is_crawling: Callable[[], bool] = lambda: False
 
 
-def check_crawl(config: WebConfig, workspace: Path, given: Sequence[str]) -> None:
+def check_crawl(config: WebConfig, workspace: Path, more_seeds: Sequence[str]) -> None:
     """Raises NotReady for what no crawl can begin with; nothing is made."""
     agent_of(config)
     begun = redis_url(config) or (workspace / _STATE / config.frontier.db_name).exists()
-    seeds = read_seeds(workspace, (*given, *config.seeds))
+    seeds = read_seeds(workspace, (*more_seeds, *config.seeds))
     if not begun and not seeds and not config.sitemaps.urls:
         raise _no_start(workspace)
 
@@ -179,7 +179,7 @@ async def open_scrape(
 
 @asynccontextmanager
 async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
-    """The store alone, for commands that look back; looking begins no crawl."""
+    """The store alone, for commands; does not start a crawl."""
     async with AsyncExitStack() as stack:
         store = await open_store(redis_url(config) or state / config.frontier.db_name, begin=False)
         stack.push_async_callback(store.close)
@@ -248,7 +248,7 @@ def _options(config: WebConfig, order: RunRequest, producer: str, policy: Policy
 
 
 def about_of(config: WebConfig) -> dict[str, str]:
-    """What WARC files say about how they came to be."""
+    """The description of the crawl in WARC files."""
     obeyed = "obey" if config.robots.obey else "ignore"
     return {"http-header-user-agent": agent_of(config), "robots": obeyed}
 
@@ -263,8 +263,8 @@ def _spool(config: WebConfig, workspace: Path) -> Spool:
 
 
 def _spool_without_bound(config: WebConfig, workspace: Path) -> Spool:
-    """For what is put back: whoever waited for a scrape to make room would keep it from running,
-    under the locks of both."""
+    """The spool without its size limit, for `retry`: it holds the locks of crawl and scrape, and
+    would otherwise wait for a scrape that cannot start."""
     options = replace(spool_options(config, workspace), backlog_bytes=None)
     return Spool(workspace / config.spool.discoveries_dir, NAME, options)
 
@@ -283,7 +283,7 @@ def spool_options(config: WebConfig, workspace: Path) -> QueueOptions:
 
 
 def unread_bytes(config: WebConfig, workspace: Path) -> int:
-    """What the discovery spool holds beyond its bookmark: the crawler waits when it is too much."""
+    """The unread bytes of the discovery spool; the crawl waits when there are too many."""
     files = SpoolDirectory(workspace / config.spool.discoveries_dir, NAME)
     return files.backlog(load_bookmark(workspace / BOOKMARK, files))
 
@@ -302,5 +302,5 @@ def redis_url(config: WebConfig) -> str:
 
 
 def _owner(workspace: Path) -> str:
-    """Known across restarts, so that what a killed process had leased is free at once."""
+    """The same name after a restart, so that the leases of a killed process end at once."""
     return f"{socket.gethostname()}:{workspace.resolve()}"

@@ -1,4 +1,4 @@
-"""What the web crawler can be told: the section `web:` of trawlnet.yaml."""
+"""The config of the web crawler: the section `web:` of trawlnet.yaml."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class ProxiesSection(Section):
 
 
 class WebConfig(Section):
-    """Field names are the YAML keys. A preset lies beneath whatever else is given."""
+    """Field names are the YAML keys. The user's values override those of a preset."""
 
     preset: str | None = Field(None, description="Built-in settings for one site: github.")
     seeds: tuple[str, ...] = Field((), description="URLs to start from, in addition to seeds.txt.")
@@ -214,10 +214,10 @@ class WebConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _upon_its_preset(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("preset") in PRESETS:
-            return beneath(PRESETS[given["preset"]], given)
-        return given
+    def _upon_its_preset(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("preset") in PRESETS:
+            return beneath(PRESETS[values["preset"]], values)
+        return values
 
     @field_validator("headers")
     @classmethod
@@ -236,13 +236,13 @@ class WebConfig(Section):
 
 
 def keys_of(config: WebConfig) -> UrlKeys:
-    """How dedup keys are made."""
+    """The rules for dedup keys."""
     rewrites = [Rewrite(rule.pattern, rule.replacement) for rule in config.urls.rewrites]
     return UrlKeys(config.urls.tracking, rewrites, config.urls.max_length)
 
 
 def links_of(config: WebConfig) -> LinkChoice:
-    """Which links of a page count."""
+    """The links of a page that count."""
     choice: type[LinkChoice] = load("trawlnet.webpage.html:LinkChoice")
     return choice(
         tags=config.links.tags,
@@ -257,7 +257,7 @@ def links_of(config: WebConfig) -> LinkChoice:
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]{0,998}[\x21-\x7e])?|")
-# Ours to say, or secrets, which would go to every host that a link leads to.
+# Headers that the crawler sets itself, or secrets, which would be sent to every linked host.
 _OUR_HEADERS = frozenset(
     (
         *("accept", "accept-encoding", "connection", "content-length", "expect", "host"),

@@ -1,4 +1,4 @@
-"""The figures of a crawl and of a scrape, under the names that readers of the metrics CSVs know."""
+"""The figures of a crawl and of a scrape, under their names in the metrics CSVs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_PAGES = ("pages_fetched", "pages_saved", "bytes_saved", "not_modified_304", 
 
 
 class CountedTries:
-    """A handler that knows how many of its tries were not the first."""
+    """A handler that counts retries."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -32,7 +32,7 @@ class CountedTries:
 def crawler_figures(
     links: Mapping[str, int], pages: Mapping[str, int], counts: Counts
 ) -> dict[str, int]:
-    """A name is there from the first row on, even while nothing was counted."""
+    """Every name is in the first row already, with 0."""
     return {
         **dict.fromkeys(_OF_LINKS, 0),
         **links,
@@ -45,12 +45,12 @@ def crawler_figures(
 
 def scraper_figures(pages: Mapping[str, int], counts: Counts) -> dict[str, int]:
     failed = _failed(counts)
-    told = {**dict.fromkeys(_OF_PAGES, 0), **pages}
-    return {**told, "fetch_fail": failed, "fetch_errors": failed, **_state(counts)}
+    named = {**dict.fromkeys(_OF_PAGES, 0), **pages}
+    return {**named, "fetch_fail": failed, "fetch_errors": failed, **_state(counts)}
 
 
 def request_figures(http: HttpMeter, retries: int) -> dict[str, int]:
-    """Of requests, robots.txt and sitemaps among them; what is unchanged is a success."""
+    """Counts requests, including robots.txt and sitemaps; "not modified" is a success."""
     requests = http.requests
     good = requests[StatusClass.SUCCESS] + requests[StatusClass.REDIRECT]
     return {
@@ -71,8 +71,7 @@ def _state(counts: Counts) -> dict[str, int]:
 
 
 class CountingSink:
-    """Rows of a metrics CSV, no more often than its interval, and once at the end; and figures
-    for whoever scrapes them."""
+    """Writes rows of a metrics CSV, at its interval and at the end, and updates the metrics."""
 
     def __init__(
         self,

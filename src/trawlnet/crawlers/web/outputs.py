@@ -1,4 +1,4 @@
-"""Sections of the config about what is written: spool, bodies, WARC, tables."""
+"""Config sections for output: spool, bodies, WARC, tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the config means to the engine: pace, retries, limits, and what is made of a page."""
+"""Translates the config for the engine: manners, retries, limits, and rules for reading pages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trawlnet.net.client import answer
 from trawlnet.webpage.robots import product_token
 
 _MS = 0.001
-_BEHIND = 0.5  # Of a score: behind fresh pages of the same depth and priority, no further.
-# Seconds. Pages of polite hosts come one by one: together they cost a fraction of the syncing.
+_BEHIND = 0.5  # Added to a score: after new pages of the same depth and priority.
+# Seconds. Pages of polite hosts come one by one; writing them together saves syncs.
 _LINGER = 0.05
 # Pages written together, and pages that wait meanwhile: all are in memory, with their links.
 _BATCH = 96
@@ -25,8 +25,8 @@ _BACKLOG = 64
 
 
 def manners_of(config: WebConfig) -> Manners:
-    """The gap to a host counts from the end of its last response, so that with any gap at all
-    requests to it never overlap. Only without one there can be several in flight."""
+    """The gap to a host counts from the end of its last response, so that requests to it never
+    overlap. Only without a gap can several be in flight."""
     limits = config.limits
     plain = Manners(
         rate=math.inf,
@@ -74,7 +74,7 @@ def request_limits(config: WebConfig) -> answer.RequestLimits:
         connect=limits.connect_timeout,
         wire=limits.max_body,
         inflated=limits.max_body,
-        redirects=0,  # A redirect leads to a new URL, with a visit of its own.
+        redirects=0,  # A redirect is a new URL, with a visit of its own.
     )
 
 

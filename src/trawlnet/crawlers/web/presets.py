@@ -1,4 +1,4 @@
-"""Settings made for one site, as they would stand in trawlnet.yaml: beneath what a user says."""
+"""Settings for single sites, in the form of trawlnet.yaml; the user's settings override them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {"github": GITHUB}
 
 
 def beneath(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, the upper one where they say different things; only mappings are merged."""
+    """Merge two configs; the upper one overrides, and only mappings are merged."""
     merged = {**lower, **upper}
     for key in lower.keys() & upper.keys():
         low, up = lower[key], upper[key]

@@ -1,4 +1,4 @@
-"""What a web crawl brought home, as a report: pictures for people, and figures for programs."""
+"""The report of a web crawl: charts for people, and figures for programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGES = ExtraColumn("captures")
 _URLS = ExtraColumn("URLs")
 _BYTES = ExtraColumn("size", "bytes")
 _LINKS = ExtraColumn("links")
-# Names of a crawl's counters, in words.
+# The labels of a crawl's counters.
 _LEFT_OUT = {
     "robots_denied": "robots.txt denies it",
     "policy_denied": "out of scope, or denied by a pattern",
@@ -40,7 +40,7 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class WebFacts:
-    """All that a report tells of a crawl."""
+    """The data of a report."""
 
     seen: WebSurvey
     counts: Counts
@@ -82,7 +82,7 @@ def _figures(facts: WebFacts) -> list[Markup]:
         columns("By links from a seed", by_number(seen.depths), _PAGES, first="depth"),
         columns("Stored bodies by size", by_power(seen.sizes), ExtraColumn("bodies"),
                 first="at least", note=_INFLATED),
-        bars("Bytes stored and repeated", _kept(seen), _BYTES, first="bytes", note=_ABOUT_REPEATED),
+        bars("Bytes stored and repeated", _bytes(seen), _BYTES, first="bytes", note=_REPEATED),
         bars("URLs without a page, by reason", top(settled), _URLS, first="reason",
              note="refused: robots.txt, the scope or a cap says no. blocked: the host failed too"
                   " often, and waits for a retry."),
@@ -98,7 +98,7 @@ def _figures(facts: WebFacts) -> list[Markup]:
 
 
 _INFLATED = "As they were before storing, inflated."
-_ABOUT_REPEATED = "A body that is the same as one met before is stored once. About: one in a"\
+_REPEATED = "A body that is the same as one met before is stored once. About: one in a"\
     " thousand may be taken for another."  # fmt: skip
 
 
@@ -138,9 +138,9 @@ def _most(seen: WebSurvey) -> dict[str, int]:
     return dict(seen.linked_pages.counts.most_common(_MOST_LINKED))
 
 
-def _kept(seen: WebSurvey) -> list[tuple[str, float]]:
-    kept = seen.bytes_fetched - seen.bytes_repeated
-    return [("kept", kept), ("repeated", seen.bytes_repeated)] if seen.bytes_fetched else []
+def _bytes(seen: WebSurvey) -> list[tuple[str, float]]:
+    stored = seen.bytes_fetched - seen.bytes_repeated
+    return [("stored", stored), ("repeated", seen.bytes_repeated)] if seen.bytes_fetched else []
 
 
 def _some(counts: Mapping[str, float]) -> Mapping[str, float]:

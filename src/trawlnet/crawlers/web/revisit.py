@@ -1,4 +1,4 @@
-"""When to come back to a page: sooner if it changes, later if it does not."""
+"""The interval until the next visit of a page: shorter if the page changes, longer if not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RevisitRule:
-    """Intervals in seconds. A page with a rhythm comes to be visited about as often as it
-    changes: the interval halves when it saw a change, and grows again when it saw none."""
+    """Intervals in seconds. A page that changes regularly is visited about as often as it changes:
+    the interval halves after a change, and grows again without one."""
 
-    first: float = 86_400.0  # Before anything is known about a page.
+    first: float = 86_400.0  # The interval after the first visit.
     shortest: float = 3_600.0
     longest: float = 30 * 86_400.0
     when_changed: float = 0.5
@@ -25,10 +25,10 @@ class RevisitRule:
 
 @dataclass(frozen=True, slots=True)
 class LastLook:
-    """What is known from the visit before."""
+    """The result of the previous visit."""
 
     at: float  # Unix seconds.
-    interval: float | None  # The one chosen then; None: it was not to be visited again.
+    interval: float | None  # The interval chosen then; None: no later visit was planned.
     sha256: str
 
 
@@ -37,9 +37,9 @@ def next_interval(
 ) -> float:
     """Seconds until the next visit, after one that found `sha256`; for a 304 that is the old one.
 
-    `lastmod` is the sitemap's word on the page's last change, in Unix seconds. It is believed
-    where it says less than we saw, and where it says that the page rests: a page unchanged for
-    long is not asked about sooner than half that age.
+    `lastmod` is the time of the page's last change by the sitemap, in Unix seconds. It counts if it
+    is older than the change that we saw, and if it is long ago: a page that has not changed for
+    long is not visited sooner than half that age.
     """
     if before is None:
         return rule.first

@@ -1,4 +1,4 @@
-"""Sections of the config about which URLs are visited: robots, scope, caps, page types, traps."""
+"""Config sections for the choice of URLs: robots, scope, caps, page types, traps."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ScopeSection(Section):
 
 
 class ScopeCap(Section):
-    """So many pages of each scope, where a group of the pattern names the scope."""
+    """A cap on the pages of each scope; a group of the pattern names the scope."""
 
     name: str
     pattern: ScopePattern

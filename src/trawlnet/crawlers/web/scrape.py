@@ -1,4 +1,4 @@
-"""Scraping: every URL of a discovery spool is asked for again; the bookmark follows the work."""
+"""Scraping: fetches every URL of the discovery spool again, and advances the bookmark."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trawlnet.queues.queue import Delivery, Queue
 from trawlnet.webpage.url import request_url
 
 _MOST_DEPTH = 1_000_000
-_LOOK_EVERY = 0.5  # Seconds between two looks for what a crawl has put into the spool.
+_LOOK_EVERY = 0.5  # Seconds between two reads of a spool that a crawl writes.
 
 
 class SpoolSource:
-    """Deliveries as tasks, one for each: the same URL told twice is two visits. It ends with the
-    spool, and not before the crawl that writes to it."""
+    """Lists deliveries as tasks, one for each: a URL that is announced twice is visited twice. It
+    ends with the spool, but not before the crawl that writes it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SpoolSource:
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         while True:
-            # Asked before: what a crawl has written by its end is then read.
+            # Checked before the read, so that the last lines of a crawl are read.
             more = self._is_crawling()
             async with aclosing(self._drained()) as pages:
                 async for page in pages:
@@ -76,7 +76,7 @@ class SpoolSource:
 
 
 def read_discovery(delivery: Delivery) -> Task | str:
-    """The task of one discovery, or what is wrong with it. Others may have written it."""
+    """The task of one discovery, or its defect. Other programs may have written it."""
     body = delivery.body
     try:
         url = request_url(_text(body, "url"))
@@ -98,9 +98,9 @@ def _text(body: Mapping[str, Any], name: str) -> str:
 
 
 class AckingStore:
-    """A store that tells the spool what is done: after the sink has it, and the store knows.
+    """A store that acknowledges deliveries to the spool after settling them.
 
-    What is given up on goes to a file first, so that it is on record before the spool forgets."""
+    A given-up visit is written to a file first, so that it is recorded before the spool forgets."""
 
     def __init__(
         self, store: Store, source: SpoolSource, failed: UnscrapedFile, clock: Clock
@@ -133,7 +133,7 @@ class AckingStore:
         return await self._store.holds(now)
 
     async def _give_up(self, tasks: Sequence[Task]) -> None:
-        """Nobody will ask their lane again in this run: the spool does not wait for them."""
+        """Give up tasks of a blocked lane, so that the spool does not wait for them."""
         now = self._clock.now()
         receipts = [Receipt(task, Reason.BLOCKED, at=now) for task in tasks]
         self._failed.add([_unscraped(receipt) for receipt in receipts])

@@ -1,4 +1,4 @@
-"""What all sections of the config share: unknown keys are mistakes, nothing is the default."""
+"""The base of all config sections: refuses unknown keys; an empty key means the default."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _nothing_is_the_default(cls, given: Any) -> Any:
-        """`deny_patterns:` with nothing after it means none; null keeps its meaning elsewhere."""
-        if not isinstance(given, dict):
-            return given
-        empty = [key for key, value in given.items() if value is None and key in cls.model_fields]
+    def _nothing_is_the_default(cls, values: Any) -> Any:
+        """`deny_patterns:` without a value means none; null keeps its meaning elsewhere."""
+        if not isinstance(values, dict):
+            return values
+        empty = [key for key, value in values.items() if value is None and key in cls.model_fields]
         needless = {key for key in empty if not _may_be_none(cls.model_fields[key])}
-        return {key: value for key, value in given.items() if key not in needless}
+        return {key: value for key, value in values.items() if key not in needless}
 
 
 def _may_be_none(field: FieldInfo) -> bool:
@@ -50,7 +50,7 @@ S = TypeVar("S", bound=Section)
 
 
 def section(model: type[S]) -> S:
-    """A field with the defaults of that section, which the whole config's validator makes: one of
-    its own is not built for it."""
+    """A field with the defaults of that section. The validator of the whole config builds it, so
+    that no second validator is needed."""
     field: S = Field(default_factory=dict, validate_default=True)
     return field

@@ -1,4 +1,4 @@
-"""This crawl as one of many shards: fenced state in Redis, captures in a shared archive."""
+"""The web crawl as one of many shards: fenced state in Redis, captures in a shared archive."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from trawlnet.stores.fence import CounterDelta, Fence
 from trawlnet.stores.open import open_store
 from trawlnet.stores.redis.fleet.share import ShareKeys
 
-_UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded apart,
-_PARTS_IN_MEMORY = 4  # by so many parts, or
-_MEMORY = 256 << 20  # so many bytes, whichever is more.
+_UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded separately,
+_PARTS_IN_MEMORY = 4  # by this many parts, or
+_MEMORY = 256 << 20  # this many bytes, whichever is more.
 _IDLE_LOOK = 0.5  # Seconds.
-_SERVER_PAUSE = 1.0  # Seconds that a page is put off when Redis does not answer.
+_SERVER_PAUSE = 1.0  # Seconds that a page is delayed when Redis does not answer.
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSeeds:
-    """The seeds on our lanes, told anew in each term: there are few, and known ones stay."""
+    """The seeds on our lanes, listed again in each term: there are few, and known ones stay."""
 
     source: Source
     owns: Callable[[str], bool]
@@ -57,12 +57,12 @@ class SharedSeeds:
 
 @dataclass(frozen=True, slots=True)
 class SharedHandler:
-    """A visit, and what its settlement adds to the counters of the whole fleet."""
+    """A visit, with the counts that its settlement adds to the fleet's counters."""
 
     handler: Handler
     sink: PartSink
     caps: SharedCaps
-    received: Callable[[], int]  # Bytes since it was last asked.
+    received: Callable[[], int]  # Bytes since the last call.
     left_out: LeftOut
     bytes_counter: str
     clock: Clock
@@ -72,7 +72,7 @@ class SharedHandler:
         try:
             outcome: Outcome[CounterDelta] = await self.handler(task)
         except (StoreUnreachable, Fenced) as error:
-            # No fault of the page: it uses up no attempt, whoever owns its lane by then.
+            # Not the page's fault: it uses no attempt, even if the lane has a new owner by then.
             raise LaneParked(task.lane, self.clock.now() + _SERVER_PAUSE) from error
         return replace(outcome, news=CounterDelta(self._counts(outcome), self.left_out.take()))
 
@@ -90,7 +90,7 @@ class SharedHandler:
 async def open_shard(
     config: WebConfig, share: Share, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Opened]:
-    """The parts of one shard, let go of at the end. Raises NotReady."""
+    """Yields the parts of one shard, and closes them. Raises NotReady."""
     check_shareable(config)
     url = redis_url(config)
     async with AsyncExitStack() as stack:
@@ -109,7 +109,7 @@ async def open_shard(
             gate,
             NoPageIndex(),
             caps,
-            Budget(None, None, lambda: 0),  # All shards together have one.
+            Budget(None, None, lambda: 0),  # The command of the fleet checks the budget.
             RobotsPlaces(share.scratch / "robots.jsonl"),
             lambda turns: turns_of(config, turns, gate, keys, clock, share.owns),
         )
@@ -137,7 +137,7 @@ async def open_shard(
 
 
 def check_shareable(config: WebConfig) -> None:
-    """Raises NotReady for what a fleet cannot do."""
+    """Raises NotReady for settings that a fleet does not support."""
     check_places(config.redis_address, config.archive)
     if config.revisit.enabled:
         raise NotReady(
@@ -171,13 +171,13 @@ def _sink(config: WebConfig, share: Share, clock: Clock) -> PartSink:
 
 
 def _recorded(config: WebConfig) -> WebConfig:
-    """Everything goes into WARC files, headers and all."""
+    """With all headers, which the WARC files need."""
     return config.model_copy(update={"warc": config.warc.model_copy(update={"enabled": True})})
 
 
 def _limits(config: WebConfig, shards: int) -> Limits:
-    """Open tasks are counted over all shards, and so are their bounds. Whether the crawl is done,
-    or has taken long enough, only all shards together can tell: each one stays."""
+    """Open tasks and their limits count over all shards. Only the fleet's command knows whether the
+    crawl is done or has taken long enough, so each shard keeps running."""
     one = engine_limits(config)
     return replace(
         one,
@@ -190,19 +190,19 @@ def _limits(config: WebConfig, shards: int) -> Limits:
 
 
 class _Received:
-    """What has come since it was last asked."""
+    """The bytes received since the last call."""
 
     def __init__(self, total: Callable[[], int]) -> None:
         self._total = total
-        self._told = total()
+        self._counted = total()
 
     def __call__(self) -> int:
-        told, self._told = self._told, self._total()
-        return self._told - told
+        before, self._counted = self._counted, self._total()
+        return self._counted - before
 
 
 async def _hurry_when_idle(sink: PartSink, clock: Clock, control: Control) -> None:
-    """Links are found by settling: a shard that has nothing else to do does not keep them."""
+    """Upload the gathered captures of an idle shard: settling them may yield new links."""
     while True:
         await clock.sleep(_IDLE_LOOK)
         if sink.gathering and not control.figures.lanes.with_work():

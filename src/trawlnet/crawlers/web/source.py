@@ -1,4 +1,4 @@
-"""Where a crawl begins: seeds and sitemaps from the command line, the config and seeds.txt."""
+"""The source of a web crawl: seeds and sitemaps from the command line, the config and seeds.txt."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trawlnet.storage.files import replace_file
 from trawlnet.webpage.url import request_url
 
 SEEDS = "seeds.txt"
-_GIVEN = Path("state", "web", SEEDS)  # Those of the command line, for when they are not repeated.
+_GIVEN = Path("state", "web", SEEDS)  # Seeds of the command line, for runs that do not repeat them.
 _AT_ONCE = 1000  # Seeds in one page.
 
 
-def read_seeds(workspace: Path, given: Iterable[str]) -> list[str]:
+def read_seeds(workspace: Path, seeds: Iterable[str]) -> list[str]:
     """Request URLs of all seeds, each once. Raises NotReady for what is not a URL."""
-    written = [(one, "seeds") for one in given]
+    written = [(one, "seeds") for one in seeds]
     for name in (Path(SEEDS), _GIVEN):
         if (workspace / name).exists():
             lines = (workspace / name).read_text("utf-8-sig", "replace").splitlines()
@@ -37,11 +37,11 @@ def read_seeds(workspace: Path, given: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def remember_seeds(workspace: Path, given: Iterable[str]) -> None:
-    """A crawl that is continued without naming its seeds stays on their hosts."""
+def remember_seeds(workspace: Path, seeds: Iterable[str]) -> None:
+    """Save the seeds, so that a crawl that is continued without them stays on their hosts."""
     file = workspace / _GIVEN
     known = file.read_text("utf-8").splitlines() if file.exists() else []
-    fresh = [one for one in dict.fromkeys(given) if one not in known]
+    fresh = [one for one in dict.fromkeys(seeds) if one not in known]
     if fresh:
         make_directory(file.parent)
         replace_file(file, "".join(f"{one}\n" for one in (*known, *fresh)).encode())
@@ -58,8 +58,8 @@ def _url(text: str, where: str) -> str:
 
 
 class SeedSource:
-    """Everything is told again at each start, since known keys are left alone, unless the seeds
-    are the same as last time: the cursor says which they were, and how far they were told."""
+    """Lists all seeds at each start, because the store ignores known keys, unless they are the same
+    as last time: the cursor has their digest and the number of seeds that were listed."""
 
     def __init__(self, seeds: Sequence[str], sitemaps: Sequence[str], linker: Linker) -> None:
         self._seeds = seeds
@@ -68,8 +68,8 @@ class SeedSource:
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         mark = hashlib.sha256("\n".join((*self._seeds, "", *self._sitemaps)).encode()).hexdigest()
-        known, _, told = (after or "").partition(":")
-        begun = int(told) if known == mark[:16] else 0
+        known, _, listed = (after or "").partition(":")
+        begun = int(listed) if known == mark[:16] else 0
         for start in range(begun, len(self._seeds), _AT_ONCE):
             urls = self._seeds[start : start + _AT_ONCE]
             tasks = [self._task(url) for url in urls]
@@ -83,7 +83,7 @@ class SeedSource:
             )
 
     def _task(self, url: str) -> Task:
-        """A seed that policy forbids is a task all the same, so that its refusal is on record."""
+        """A seed that the policy forbids becomes a task, too, so that its refusal is recorded."""
         task = self._linker.task(PageVisit(url))
         if isinstance(task, LinkRefusal):
             return PageVisit(url).task(self._linker.key(url), 0.0, lane_of(url))

@@ -1,7 +1,7 @@
-"""Look over what a web crawl has captured, for its report: one pass over the capture log.
+"""Counts the captures of a web crawl for its report, in one pass over the capture log.
 
-Memory does not grow with the crawl: words of strangers are counted up to a bound, the most
-frequent link targets are kept with a bounded error, and what was met before is known by a filter.
+Memory does not grow with the crawl: names from servers are counted up to a limit, the most frequent
+link targets with a bounded error, and repeated contents are found by a filter.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _HOUR = 3600
 @dataclass(slots=True)
 class WebSurvey:
     captures: int = 0
-    pages: int = 0  # URLs, about: the index of a crawl that runs is behind.
-    stored: int = 0  # Of these, with a body that is kept.
+    pages: int = 0  # URLs, approximately: the index of a running crawl is behind.
+    stored: int = 0  # Captures with a stored body.
     unchanged: int = 0
     redirects: int = 0
     links: int = 0
-    bytes_fetched: int = 0  # Of stored bodies, inflated, each time they came.
-    bytes_repeated: int = 0  # Of these, contents that were there before.
-    latency_ms: float = 0.0  # Of all captures together.
+    bytes_fetched: int = 0  # Of stored bodies, inflated, counted each time.
+    bytes_repeated: int = 0  # The part of them that repeats earlier contents.
+    latency_ms: float = 0.0  # The sum over all captures.
     first: float = 0.0
     last: float = 0.0
     hosts: Counter[str] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ class WebSurvey:
 
 
 def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
-    """May run beside a crawl: what is not yet a whole line is not looked at."""
+    """May run beside a crawl: an incomplete last line is skipped."""
     seen, met = WebSurvey(), _SurveySeen()
     for role in ROLES:
         at = BEGINNING
@@ -66,7 +66,7 @@ def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurv
 
 
 def survey_archive(objects: Objects, progress: Callable[[int], None]) -> WebSurvey:
-    """The same of what a fleet has listed."""
+    """The same for the archive of a fleet."""
     seen, met, sizes = WebSurvey(), _SurveySeen(), objects.sizes(LOGS)
     for listed in manifest_of(objects):
         for line in archived_lines(objects, listed):
@@ -77,7 +77,7 @@ def survey_archive(objects: Objects, progress: Callable[[int], None]) -> WebSurv
 
 
 def log_bytes(workspace: Path) -> int:
-    """How much there is to read; 0 for a crawl that has captured nothing."""
+    """The number of bytes to read; 0 if nothing was captured."""
     logs = [files_of(workspace / role.log) for role in ROLES]
     return sum(log.segment(number).stat().st_size for log in logs for number in log.numbers())
 
@@ -102,7 +102,7 @@ def _add(seen: WebSurvey, met: _SurveySeen, line: Glance | CaptureLine) -> None:
 
 
 def _add_links(seen: WebSurvey, targets: list[str]) -> None:
-    """Many at a time: there are dozens to a page, and a call for each would be most of a report."""
+    """Count many links at once: a call for each would be most of a report's time."""
     seen.links += len(targets)
     for host, times in Counter(map(_host, targets)).items():
         _count(seen.linked_hosts, host, times)
@@ -123,14 +123,14 @@ def _count(counts: Counter[str], word: str, times: int = 1) -> None:
 
 
 def _host(url: str) -> str:
-    """Of a URL that was fetched, or written down as a link to fetch: it has three slashes."""
+    """The host of a request URL, which always has three slashes."""
     parts = url.split("/", 3)
     return parts[2] if len(parts) > 2 else url
 
 
 class Frequent:
-    """The most frequent words, exactly while there are few. Beyond, what has been met least often
-    is forgotten now and then, and counts from one if it comes again."""
+    """Counts the most frequent words: exactly while there are few. Then the rarest ones are dropped
+    from time to time, and count from one if they occur again."""
 
     def __init__(self, most: int = 20_000) -> None:
         self._most = most
@@ -146,8 +146,8 @@ class Frequent:
 
 
 class Met:
-    """Whether a digest was met before; once in a thousand times it says so wrongly, from ten
-    million digests on more often."""
+    """Whether a digest was seen before; wrong once in a thousand times, and more often after ten
+    million digests."""
 
     _BITS = 27  # 16 MiB.
     _PLACES = (1 << _BITS) - 1
@@ -168,7 +168,7 @@ class Met:
 
 
 class _SurveySeen:
-    """What this survey has met, so far."""
+    """The filters of one survey."""
 
     def __init__(self) -> None:
         self.urls = Met()

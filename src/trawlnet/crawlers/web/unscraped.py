@@ -1,7 +1,7 @@
-"""What a scrape could not fetch: kept in a file, told by `failures`, asked again after `retry`.
+"""Visits that a scrape gave up: saved in a file, listed by `failures`, repeated after `retry`.
 
-A scrape has no store that lasts, because its spool and bookmark are its memory. These lines are
-what it gives up on; one is over as soon as its page is fetched by anybody.
+A scrape has no durable store, because the spool and its bookmark are its state. A line here ends as
+soon as a crawl or a scrape fetches its page.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class Unscraped(msgspec.Struct, frozen=True):
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Unscraped).decode
-FetchedAt = Callable[[str], float]  # When a URL was last fetched with success; 0 if never.
+FetchedAt = Callable[[str], float]  # When a URL was last fetched successfully; 0 if never.
 
 
 def read_unscraped(path: Path, fetched_at: FetchedAt) -> list[Unscraped]:
-    """Those that nobody has fetched since, each once, by its last word."""
+    """The visits whose page was not fetched since, each with its last line."""
     latest: dict[str, Unscraped] = {}
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             row = _decode(line)
         except msgspec.MsgspecError:
-            continue  # The last line of a process that was killed.
+            continue  # The incomplete last line of a killed process.
         latest.pop(row.url, None)
         latest[row.url] = row
     return [row for row in latest.values() if fetched_at(row.url) <= row.at]
@@ -86,7 +86,7 @@ def write_unscraped(path: Path, rows: Iterable[Unscraped]) -> None:
 
 
 class UnscrapedFile:
-    """For one scrape; what is over is left out when it begins."""
+    """The file of one scrape; lines that have ended are dropped when it opens."""
 
     def __init__(self, path: Path, fetched_at: FetchedAt) -> None:
         write_unscraped(path, read_unscraped(path, fetched_at))
@@ -105,7 +105,7 @@ class UnscrapedFile:
 
 @dataclass(frozen=True, slots=True)
 class BothLedgers:
-    """The crawl's own ledger, which also knows what scrapes gave up on."""
+    """The ledger of the crawl, together with the given-up visits of scrapes."""
 
     crawl: Store
     path: Path
@@ -120,7 +120,7 @@ class BothLedgers:
                 yield row.failure()
 
     async def retry(self, reason: Reason | None = None) -> int:
-        """Those of scrapes go back to the discovery spool, where the next scrape finds them."""
+        """Given-up visits of scrapes return to the discovery spool, for the next scrape."""
         rows = read_unscraped(self.path, self.fetched_at)
         again = [row for row in rows if reason in (None, row.reason)]
         if again:

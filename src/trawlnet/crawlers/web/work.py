@@ -1,4 +1,4 @@
-"""The kinds of work in this crawl, and how each is written down as a task.
+"""The kinds of tasks in a web crawl, and their formats.
 
 A page's depth is not in its payload but in its score: the store keeps the lowest score when a key
 is found again, and with it the shortest way to the page.
@@ -23,7 +23,7 @@ def depth_of(score: float) -> int:
 
 
 class PageVisit(NamedTuple):
-    """One URL to ask for."""
+    """One URL to fetch."""
 
     url: str
     page_type: str = ""
@@ -62,10 +62,10 @@ def page_key(key: str) -> str:
 
 
 def read_task(task: Task) -> PageVisit | SitemapVisit:
-    """Payloads are our own writing: one that does not fit is a bug and raises."""
+    """Read a task. We write the payloads, so a wrong one is a bug and raises."""
     payload: Any = task.payload
     if isinstance(payload, dict):
-        # Tasks that an older version has written do not say whether they are a source.
+        # Tasks of older versions do not say whether they are a source.
         return SitemapVisit(payload["sitemap"], payload["level"], payload.get("source", False))
     url, page_type, referrer, via = payload
     return PageVisit(
@@ -74,16 +74,16 @@ def read_task(task: Task) -> PageVisit | SitemapVisit:
 
 
 def url_of_key(key: str) -> str:
-    """The URL that a key stands for, as people know it."""
+    """The URL of a key, for display."""
     return page_key(key.removeprefix(_SITEMAP))
 
 
 def may_be_conditional(task: Task, seen_at: float) -> bool:
-    """Whether a request may name the content seen at that instant, and be answered without it.
+    """Whether a request may be conditional on the content seen at that instant.
 
-    Only beyond doubt: a visit whose receipt was lost in a crash must see the body once more, for
-    its links. So the content must be from before this visit was due; and a retried revisit, which
-    cannot be told from a retried first visit, is asked for in full.
+    Only if it is certain: a visit whose receipt was lost in a crash needs the body again, for its
+    links. So the content must be from before this visit was due; and a retried revisit, which looks
+    like a retried first visit, is unconditional.
     """
     _, mark, changed = task.key.rpartition("#")
     if mark:

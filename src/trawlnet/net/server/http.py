@@ -1,4 +1,4 @@
-"""The server under the application: bounded, silent about itself, and stopped from outside."""
+"""The HTTP server of the application, with limits; the command stops it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-_MOST_CONNECTIONS = 1000  # Above that the answer is 503 at once.
+_MOST_CONNECTIONS = 1000  # Further ones get 503.
 _IDLE_SECONDS = 5
-_REQUEST_SECONDS = 10.0  # For the headers of a request.
-_LAST_ANSWERS_SECONDS = 5  # For what is under way when the end is near.
+_REQUEST_SECONDS = 10.0  # Time limit for the headers of a request.
+_LAST_ANSWERS_SECONDS = 5  # Time limit for open requests at the end.
 _HEADER_BYTES = 16 << 10
 _BACKLOG = 512
 _SOCKET_MESSAGE_BYTES = 1 << 20  # That a WebSocket client may send.
@@ -31,8 +31,8 @@ def server_for(
 ) -> uvicorn.Server:
     """`await server.serve([socket])`; it ends when `should_exit` is set.
 
-    Only `proxies` are believed about whom they speak for. WebSockets are refused, unless there is
-    a protocol for them.
+    Only the X-Forwarded-For headers of `proxies` are trusted. WebSockets are refused, unless there
+    is a protocol for them.
     """
     return _Server(
         uvicorn.Config(
@@ -59,7 +59,7 @@ def server_for(
 
 
 class _Server(uvicorn.Server):
-    """Signals are for the command to heed: here they would be two steps of another kind."""
+    """Leaves signals to the command, which handles them in its own steps."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -67,12 +67,11 @@ class _Server(uvicorn.Server):
 
 
 class _Prompt(H11Protocol):
-    """Hangs up on whoever connects and does not come out with a request, or takes nothing of the
-    answer: the library waits for ever, and a thousand such visitors would keep everybody else
-    out."""
+    """Closes connections of clients that send no request, or do not read the answer: the library
+    waits for ever, and a thousand such clients would block all others."""
 
     _look: asyncio.TimerHandle | None = None
-    _unsent = 0  # Bytes that had not been taken at the last look.
+    _unsent = 0  # Unsent bytes at the last check.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -98,7 +97,7 @@ class _Prompt(H11Protocol):
         if self.cycle is not before:
             self._look_later()
         elif self._unsent > 0 and self._unsent == unsent:
-            self.transport.abort()  # To close it would be to wait for what is unsent.
+            self.transport.abort()  # `close` would wait for the unsent bytes.
         elif is_idle and self._unsent == 0:
             self.transport.close()
         else:
@@ -106,7 +105,7 @@ class _Prompt(H11Protocol):
 
 
 def _untaken(transport: asyncio.Transport) -> int:
-    """Bytes that wait here and in the kernel: a slow reader takes some of those now and then."""
+    """Unsent bytes here and in the kernel, from which a slow reader takes some."""
     kernel = 0
     try:
         sock = transport.get_extra_info("socket")

@@ -180,7 +180,7 @@ def _status(index: int, chance: float) -> AccountStatus:
 def _story(status: AccountStatus, chance: float) -> Story:
     if status is AccountStatus.TOMBSTONED:
         return Story.BURIED
-    # Junk in the oldest kind of operation would be repaired by whoever reads it.
+    # Readers would repair junk in the oldest kind of operation.
     return Story.PLAIN if status is AccountStatus.JUNK else _pick(_STORIES, chance)
 
 

@@ -72,8 +72,8 @@ def _wrong_hash(shelf: RepoShelf, population: Population, account: Account) -> b
 def _missing_block(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     repo = shelf.volume(account).repo
     # The root of the tree is in every repository, so that even an empty one can lack a block.
-    kept = [block for block in repo.blocks if block.cid != repo.commit.data]
-    return write_car([repo.head], kept)
+    blocks = [block for block in repo.blocks if block.cid != repo.commit.data]
+    return write_car([repo.head], blocks)
 
 
 _TELLERS: dict[RepoLie, Callable[[RepoShelf, Population, Account], bytes]] = {

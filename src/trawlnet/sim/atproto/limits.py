@@ -31,7 +31,7 @@ class RateLimits:
             self._window = window
             self._used.clear()
         self._used[host, bucket] += 1
-        # Unless it is enforced, nobody is told that nothing is left.
+        # A limit that is not enforced sends no headers about it.
         left = max(limit - self._used[host, bucket], 0 if self.enforced else 1)
         reset = (window + 1) * WINDOW
         headers = {

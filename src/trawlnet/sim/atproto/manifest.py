@@ -1,4 +1,4 @@
-"""The manifest of a simulated world: what is true there, for whoever must check a crawl of it."""
+"""The manifest of a simulated world: its true contents, to check a crawl against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repositories, built when somebody asks: a few are kept at hand, of the rest only the heads."""
+"""Repositories, built on demand: a few are cached, of the rest only the heads."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class RepoShelf:
     def volume(self, account: Account) -> Volume:
         if account.index in self._rewritten:
             return self._rewritten[account.index]
-        kept = self._volumes.get(account.index)
-        if kept is not None:
+        cached = self._volumes.get(account.index)
+        if cached is not None:
             self._volumes.move_to_end(account.index)
-            return kept
+            return cached
         made = self._build(account)
         self._volumes[account.index] = made
         self._heads[account.index] = made.repo.head.raw + made.repo.commit.rev.encode()

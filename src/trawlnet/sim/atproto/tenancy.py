@@ -28,7 +28,7 @@ def state_on(host: SimHost, account: Account) -> AccountStatus:
     """An account's state as one server sees it."""
     if not account.lives_on_host or host.index not in (account.host, account.former_host):
         return AccountStatus.DELETED
-    # Whoever moves away is switched off where they came from.
+    # An account that moves is deactivated at its old server.
     return account.status if host.index == account.host else AccountStatus.DEACTIVATED
 
 

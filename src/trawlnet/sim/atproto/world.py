@@ -78,7 +78,7 @@ class AtprotoWorld:
     async def close(self) -> None:
         if self._living is not None:
             self._living.cancel()
-            # What is true at the end, for whoever has followed it.
+            # The final truth, for checkers that have followed the world.
             write_manifest(self.manifest, self.population, self.plc, self.relay, self.life.counts)
         await self._served.close()
 

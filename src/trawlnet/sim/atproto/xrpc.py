@@ -12,7 +12,7 @@ from trawlnet.atproto.syntax import is_did
 
 
 class XrpcRefusal(Exception):
-    """Ends a request with an error the client is told by name."""
+    """Ends a request with a named error."""
 
     def __init__(self, name: str, message: str, status: int = 400) -> None:
         super().__init__(message)

@@ -74,7 +74,7 @@ class LiveRepo:
     head: CarBlock | None = None
 
     def commit(self, changes: Mapping[str, bytes | None], rev: str) -> CommitEvent:
-        """Write records, or delete those given as None, in one commit."""
+        """Write records, or delete those that are None, in one commit."""
         since, before = self.rev, self.tree
         ops = tuple(self._op(path, data) for path, data in changes.items())
         for path, data in changes.items():

@@ -29,7 +29,7 @@ class Repo:
     blocks: Sequence[CarBlock]  # Records in path order, tree nodes, the commit; each block once.
 
     def car(self, order: Shuffler | None = None, duplicates: int = 0) -> bytes:
-        """As a CAR. With `order`, blocks are shuffled, some of them told again, and the commit is
+        """As a CAR. With `order`, blocks are shuffled, some of them repeated, and the commit is
         never the first."""
         blocks = list(self.blocks)
         if order is not None:

@@ -123,7 +123,7 @@ def answer(site: SimSite, node: SimPage) -> HonestAnswer:
 
 
 def validators(site: SimSite, host: int, n: int) -> tuple[str | None, int | None]:
-    """ETag and Last-Modified: both, one, a weak one, or none; told without making the body."""
+    """ETag and Last-Modified: both, one, a weak one, or none; computed without the body."""
     revision = site.revision(host, n)
     mark = zlib.crc32(f"{site.seed} {host} {n} {revision}".encode())
     etag = f'"{mark:08x}-{revision}"'

@@ -18,7 +18,7 @@ _SICK_HOST_PAGES = 8  # A host with a bad habit shows it on a few pages as well 
 
 
 class PageKind(StrEnum):
-    """What a page is, told by its number; the value is its path."""
+    """The kind of a page, by its number; the value is its path."""
 
     HOME = "/"
     ARTICLE = "/articles/{n}.html"
@@ -159,8 +159,8 @@ def _halves(path: str) -> tuple[str, str]:
 
 
 def _plain(path: str, query: str) -> str:
-    kept = [f"{k}={v}" for k, v in parse_qsl(query, keep_blank_values=True) if k not in TRACKING]
-    return f"{unquote(path)}?{'&'.join(kept)}" if kept else unquote(path)
+    parts = [f"{k}={v}" for k, v in parse_qsl(query, keep_blank_values=True) if k not in TRACKING]
+    return f"{unquote(path)}?{'&'.join(parts)}" if parts else unquote(path)
 
 
 def is_trap(path: str) -> bool:

@@ -90,7 +90,7 @@ async def latest_stored(db: Relational) -> int | None:
 
 
 async def unknown_hashes(db: Relational, most: int) -> list[int]:
-    """Activity hashes that instances have and that nobody has told this program of."""
+    """Activity hashes of instances that this program does not know."""
     rows = await db.rows(_statement("unknown_hashes", db.dialect), {"most": most})
     return [hash_ for (hash_,) in rows]
 
@@ -227,7 +227,7 @@ def storable(text: str) -> str:
 
 
 def original(text: str) -> str:
-    """The text that `storable` was given."""
+    """The inverse of `storable`."""
     return str(json.loads(text)) if text.startswith('"') else text
 
 

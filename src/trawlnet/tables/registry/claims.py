@@ -1,6 +1,6 @@
 """Claims on rows of the registry: whose turn it is, who has it, and how the scan went.
 
-A claim is a lease: whoever holds it may finish the scan, and whoever has lost it can change
+A claim is a lease: its holder may finish the scan, and a process that has lost it can change
 nothing. Each method is one transaction, so several processes may share a registry.
 """
 

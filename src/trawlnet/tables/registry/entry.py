@@ -20,7 +20,7 @@ class Terms:
 
     allow_private: bool = False  # Loopback and private addresses, any port, plain http.
     # Hosts of one registrable domain that have never been scanned to the end. Anybody can make a
-    # million names below a domain; whoever answers makes room for the next.
+    # million names below a domain; a PDS that answers makes room for the next.
     domain_budget: int = 100
 
 
@@ -28,7 +28,7 @@ def admitted(found: FoundPds, terms: Terms) -> Registered:
     """`known`, for the time being, with its one spelling; or refused for how it is written."""
     origin = canonical_origin(found.url, allow_private=terms.allow_private)
     if origin.url and found.source is PdsSource.USER and names_user(found.url):
-        # Whatever stands before the @ may look like the host to whoever wrote it, and is not.
+        # The text before the @ may look like the host to a user, and is not.
         return Registered(EntryVerdict.REFUSED, "", USERINFO)
     if not origin.url:
         return Registered(EntryVerdict.REFUSED, "", str(origin.refused))

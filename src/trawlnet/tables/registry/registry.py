@@ -90,7 +90,7 @@ class Registry(RegistryClaims):
     async def register(
         self, url: str, source: PdsSource, *, accounts: int | None = None, now: float
     ) -> Registered:
-        """Of one that somebody told us of: new, known, revived or refused."""
+        """Enter a PDS: it is new, known, revived or refused."""
         (registered,) = await self.register_many([FoundPds(url, source, accounts)], now)
         return registered
 

@@ -11,8 +11,8 @@ from trawlnet.engine.outcome import Reason
 HOUR = 3600.0
 DAY = 24 * HOUR
 
-# Lower goes first. A unit of priority is worth this much waiting: whoever is due for long enough
-# comes before whoever is more important, so nobody waits for ever.
+# Lower goes first. A unit of priority equals this much waiting: a PDS that is due for long enough
+# comes before a more important one, so that none waits for ever.
 HIGH, MEDIUM, LOW = 10, 50, 200
 WORTH = 360.0
 
@@ -37,7 +37,7 @@ class PdsStatus(StrEnum):
 
 
 class PdsSource(StrEnum):
-    """Who told us of a PDS."""
+    """The source of a PDS."""
 
     PLC = "plc_enumeration"
     RELAY = "relay_listhosts"
@@ -47,11 +47,11 @@ class PdsSource(StrEnum):
 
 
 class EntryVerdict(StrEnum):
-    """What became of a PDS that somebody told us of."""
+    """The result of entering a PDS."""
 
     NEW = "new"
     KNOWN = "known"
-    REVIVED = "revived"  # Known, given up or put off, and due again now.
+    REVIVED = "revived"  # Known, given up or postponed, and due again now.
     REFUSED = "refused"
 
 
@@ -64,7 +64,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class FoundPds:
-    """A PDS that somebody told us of."""
+    """A found PDS."""
 
     url: str  # As it was written.
     source: PdsSource
@@ -92,7 +92,7 @@ ANY = Which()
 class ScanEnded:
     """What a complete scan came to."""
 
-    found: int  # Records that the PDS holds now, whoever looked for them.
+    found: int  # Records that the PDS has now, from all scans.
     indexed: int = 0
     scope: str = ""  # What was looked for; empty: everything there is to look for.
     has_wanted: bool | None = None  # Whether it holds what was looked for; None: as `found` says.
@@ -197,7 +197,7 @@ def backoff(failures_before: int) -> float:
 
 
 def is_revived(row: PdsRow, found: FoundPds, now: float) -> bool:
-    """Whether being told of a known PDS again makes it due now."""
+    """Whether finding a known PDS again makes it due now."""
     if row.status not in (PdsStatus.UNREACHABLE, PdsStatus.NO_CHIVE_RECORDS):
         return False
     if found.source is PdsSource.USER:

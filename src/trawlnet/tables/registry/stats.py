@@ -28,7 +28,7 @@ class Stats:
     with_chive_records: int
     chive_records: int
     indexed_records: int
-    accounts: int  # As far as relays told.
+    accounts: int  # As relays report.
     by_status: Mapping[PdsStatus, int]  # Every status, also those that nobody has.
     by_source: Mapping[PdsSource, int]
     failures: Mapping[Reason, int]  # Rows whose last try failed.

@@ -1,5 +1,5 @@
 -- name: report_activities
--- Instances by activity, those with most first; one without a name is told by its hash.
+-- Instances by activity, those with most first; an activity without a name is shown by its hash.
 SELECT COALESCE(activity_hash.activity, 'hash ' || instance.hash), COUNT(*),
   SUM(CASE WHEN completed THEN 1 ELSE 0 END)
 FROM instance JOIN activity_hash ON activity_hash.hash = instance.hash

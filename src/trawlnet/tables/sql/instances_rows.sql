@@ -119,7 +119,7 @@ ON CONFLICT (hash) DO UPDATE SET
     known = TRUE
 
 -- name: note_seen_hash
--- A hash that an instance has; flagged when nobody had told of it before.
+-- A hash that an instance has; flagged if it was unknown before.
 INSERT INTO activity_hash (hash, activity, version, known)
 VALUES (:hash, NULL, NULL, FALSE)
 ON CONFLICT (hash) DO NOTHING

@@ -1,5 +1,5 @@
 -- name: create_activity_hash
--- Every activity hash that was seen or is known. One that this program does not know is kept too,
+-- Every activity hash that was seen or is known. One that this program does not know is stored, too,
 -- flagged: on the first day of a new raid nobody knows its hashes.
 CREATE TABLE activity_hash
 (

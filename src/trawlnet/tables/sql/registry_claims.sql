@@ -23,7 +23,7 @@ SELECT r.pds_url FROM pds_registry AS r
   LIMIT :count
 
 -- part: longest_begun
--- Whoever has waited longest goes first, so that each has its turn, however important others are.
+-- The longest wait goes first, so that each has its turn, however important others are.
 SELECT r.pds_url FROM pds_registry AS r
   WHERE $due AND $cut_short
   ORDER BY r.next_scan_at, r.pds_url
@@ -120,7 +120,7 @@ WHERE (lease_until IS NULL OR lease_until <= :now)
     WHERE s.pds_url = r.pds_url AND s.scope = :scope AND s.next_scan_at > :now)
 
 -- name: next_once
--- When to look again, for whoever scans until nothing is left: when the first scan that was cut
+-- When to look again, for a crawl that scans until nothing is left: when the first scan that was cut
 -- short may go on, and soon while anybody holds a claim, or where a row fell free since the last
 -- claim. In one query: a row that goes from one of these states to another is in one of them.
 SELECT MIN(CASE
@@ -164,6 +164,6 @@ INSERT INTO pds_scope_scans (pds_url, scope, next_scan_at) VALUES (:url, :scope,
 ON CONFLICT (pds_url, scope) DO UPDATE SET next_scan_at = excluded.next_scan_at
 
 -- name: want
--- Keep others from claiming a PDS before whoever waits for it; of two who wait the first is next.
+-- Reserve a PDS for the process that waits for it; of two that wait the first is next.
 UPDATE pds_registry SET wanted_by = :owner, wanted_until = :until
 WHERE pds_url = :url AND (wanted_until IS NULL OR wanted_until <= :now OR wanted_by = :owner)

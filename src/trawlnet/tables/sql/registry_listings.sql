@@ -1,5 +1,5 @@
 -- name: account_counts
--- How many accounts each PDS has, as far as a relay has told.
+-- How many accounts each PDS has, as relays report.
 SELECT pds_url, account_count FROM pds_entries ORDER BY pds_url
 
 -- name: browse

@@ -4,7 +4,7 @@ INSERT INTO pds_bans (name, reason, banned_at) VALUES (:name, :reason, :now)
 ON CONFLICT (name) DO UPDATE SET reason = excluded.reason
 
 -- name: bans
--- Whoever wants to be left alone.
+-- Bans: hosts and domains that must not be contacted.
 SELECT name, reason, banned_at FROM pds_bans ORDER BY name
 
 -- name: first_note

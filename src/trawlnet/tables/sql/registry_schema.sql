@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS pds_notes (
 )
 
 -- name: create_pds_registry
--- Every PDS that somebody told us of, how its scans went, and when the next one is due.
+-- Every known PDS, the results of its scans, and when the next one is due.
 CREATE TABLE IF NOT EXISTS pds_registry (
   pds_url TEXT PRIMARY KEY,
   discovered_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,

@@ -49,7 +49,7 @@ INSERT INTO scan_mentions (did, asked_at) VALUES (:did, NULL)
 ON CONFLICT (did) DO NOTHING
 
 -- name: put_record
--- A record as it was read now. Whoever writes it holds the claim on its PDS.
+-- A record as it was read now. The writer holds the claim on its PDS.
 INSERT INTO $table (uri, cid, did, rkey, collection, pds_url, raw_json, $columns, indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, $values, :indexed_at, :scan)
 ON CONFLICT (uri) DO UPDATE SET

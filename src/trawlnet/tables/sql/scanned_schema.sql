@@ -184,9 +184,9 @@ SELECT r.pds_url, COALESCE(p.scope, ''), r.did, r.rev, r.listed_rev, r.walk, r.i
 FROM old_scan_repos AS r LEFT JOIN old_scan_progress AS p ON p.pds_url = r.pds_url
 
 -- name: set_aside_scan_progress
--- The progress of walks as it was kept before each had a scope of its own.
+-- The progress of walks in the old format, before each had a scope of its own.
 ALTER TABLE scan_progress RENAME TO old_scan_progress
 
 -- name: set_aside_scan_repos
--- The repos of walks as they were kept before each walk had a scope of its own.
+-- The repos of walks in the old format, before each walk had a scope of its own.
 ALTER TABLE scan_repos RENAME TO old_scan_repos

@@ -1,1 +1,1 @@
-"""The adaptive law: how far, how fast, how many at once, and what to ask again."""
+"""The adaptive law: chooses the next ids, the rate, the concurrency, and the retries."""

@@ -1,4 +1,4 @@
-"""How many requests a second: a ceiling that a throttling server pushes down, and even pacing."""
+"""The rate limit: a ceiling that throttling answers lower, and even spacing of requests."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from trawlnet.crawlers.ids.model import later
 
 _CUT = 0.15  # The share that a cut takes away.
 _BACK = 15.0  # Seconds until the rate of the last cut is tried again.
-_SETTLE = 0.5  # Answers to what was sent before this long after a cut tell nothing new.
-_WINDOW, _WINDOW_REQUESTS = 1.0, 30.0  # Seconds, or as long as so many requests take.
-_LONE = 3  # So many refusals within the window are more than a blemish ...
-_LONE_SHARE = 0.01  # ... if they are also this share of what was sent.
+_SETTLE = 0.5  # Seconds after a cut; answers to earlier requests are ignored.
+_WINDOW, _WINDOW_REQUESTS = 1.0, 30.0  # Seconds, or the time of this many requests.
+_LONE = 3  # Refusals within the window that cause a cut,
+_LONE_SHARE = 0.01  # if they are also this share of the requests.
 _LONGEST_WAIT = 300.0
-_BURST = 0.1  # Seconds' worth of requests that may leave together ...
-_BURST_LEAST = 2.0  # ... or so many: a wake-up that is a little late must cost none.
+_BURST = 0.1  # Seconds' worth of requests that may leave together,
+_BURST_LEAST = 2.0  # or this many, so that a late wake-up loses none.
 
 
 class Ceiling:
-    """After a cut the rate comes back along a cubic: fast at first, flat where the server
-    refused the last time, then ever faster, so that a limit that is gone is forgotten soon."""
+    """After a cut the rate returns along a cubic: fast at first, flat near the rate at which the
+    server refused, then ever faster, so that a limit that is gone is soon forgotten."""
 
     def __init__(self, most: float) -> None:
         self._most = most
@@ -39,8 +39,8 @@ class Ceiling:
         return min(self._most, max(rate, min(1.0, self._most)))
 
     def refused(self, now: float, *, sent: float, rate: float, wait: float | None) -> bool:
-        """The server throttled a request that was sent then, while so many a second went out.
-        Returns whether the ceiling came down."""
+        """The server throttled a request of time `sent`, at this `rate`. Returns whether the
+        ceiling was lowered."""
         if wait is not None and wait > 0.0:
             self.held_until = max(self.held_until, now + min(wait, _LONGEST_WAIT))
         window = max(_WINDOW, _WINDOW_REQUESTS / max(rate, 1.0))
@@ -74,7 +74,7 @@ class EvenPace:
         self._rate = rate
 
     def ready(self, now: float) -> int:
-        """How many may leave now."""
+        """The number of requests that may leave now."""
         self._fill(now)
         return int(self._tokens + _ROUNDING)
 
@@ -82,7 +82,7 @@ class EvenPace:
         self._tokens -= count
 
     def next_at(self, now: float) -> float:
-        """When one may leave; a few together are worth waiting for when they are close."""
+        """When the next request may leave; waits for a few together when they are close."""
         self._fill(now)
         if self._tokens + _ROUNDING >= 1.0:
             return now
@@ -103,7 +103,7 @@ _ROUNDING = 1e-9
 
 
 class Sent:
-    """Requests a second that were sent in the last seconds."""
+    """The measured rate of requests over the last seconds."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -117,7 +117,7 @@ class Sent:
         self._before.append((now, self._count))
 
     def rate(self, now: float, most: float) -> float:
-        """At most what was allowed, which is also the answer while nothing is known."""
+        """At most the allowed rate, which is also the value while nothing is measured."""
         if not self._before or now <= self._before[0][0]:
             return most
         at, count = self._before[0]

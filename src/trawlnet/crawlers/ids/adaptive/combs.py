@@ -1,7 +1,7 @@
-"""Where probes look for a block behind a gap: how far apart, and how far out.
+"""The positions of probes behind a gap: their distance, and how far they reach.
 
-Nobody knows when the counter went on. If it leapt right after the last id that was seen, so many
-ids must be out by now, and teeth a little less than half of that apart cannot miss them. If it
+It is unknown when the counter continued. If it leapt right after the last seen id, the number of
+ids since then is known, and teeth at a little less than half that distance cannot miss them. If it
 paused first, the block is younger and smaller, so denser combs look for blocks of every age.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trawlnet.crawlers.ids.model import later
 
 _FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
-_GRACE = 10.0  # Seconds from noticing to the first comb: an anchor may know better.
+_GRACE = 10.0  # Seconds from noticing to the first comb, so that an anchor can answer first.
 _EVERY = 15.0
 _PER_SECOND = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile ...
 _PER_SECOND_LEAST = 4.0  # ... or so many: where ids are few a gap must be crossed, too ...
@@ -29,7 +29,7 @@ _TOOTH = 0.45  # Of the ids that must be in the block: two teeth hit them.
 
 @dataclass(frozen=True, slots=True)
 class Comb:
-    """Look at every `step`-th id, `count` times, beginning so far behind the cursor."""
+    """Probe every `step`-th id, `count` times, from `start` ids behind the cursor."""
 
     skip: int
     step: int
@@ -37,26 +37,26 @@ class Comb:
 
 
 class Combs:
-    """Of one stall, which begins now: what to look at next."""
+    """The combs of one stall, which begins now."""
 
     def __init__(self, now: float) -> None:
-        self.pace = 0.0  # Requests a second that may be sent, whatever for.
+        self.pace = 0.0  # The allowed requests a second, for all purposes.
         self._began = now
-        self._leap_at = now + _GRACE  # When the comb for a block as old as the silence is next.
-        self._cleared = 0  # No such block begins within so many ids behind the cursor.
+        self._leap_at = now + _GRACE  # When the next comb for a block as old as the silence is due.
+        self._cleared = 0  # No such block begins within this many ids behind the cursor.
         self._young_at: list[float] = []  # The same for younger blocks, youngest first.
 
     def next_at(self) -> float:
         return min(self._leap_at, *self._young_at) if self._young_at else self._leap_at
 
     def put_off(self, until: float) -> None:
-        """Somebody who knows says that there is nothing to look for."""
+        """Wait until then: an anchor has shown that there are no new ids."""
         self._leap_at = max(self._leap_at, until)
         self._young_at = [max(at, until) for at in self._young_at]
 
     def take(self, now: float, rate: float, out: float) -> Comb | None:
-        """The comb that is due, if one is, when ids come at this rate and those of so many seconds
-        must be out if the counter leapt at once."""
+        """The comb that is due, if any. Ids come at `rate`; if the counter leapt at once, those of
+        `out` seconds are published."""
         while _YOUNGEST * _OLDER ** len(self._young_at) < out:
             self._young_at.append(now + _EVERY)
         if now >= self._leap_at:
@@ -92,16 +92,16 @@ class Combs:
         return Comb(0, max(1, int(_TOOTH * rate * age)), int(min(_MOST, max(1.0, probes))))
 
     def _budget(self, now: float, rate: float) -> float:
-        """Probes a second, whatever they look for."""
+        """Probes a second, for all combs."""
         return max(_PER_SECOND_LEAST, _PER_SECOND * rate, self._keen(now))
 
     def _keen(self, now: float) -> float:
-        """The first comb does without: most silences are over soon."""
+        """Extra probes for long silences; none for the first comb, because most end soon."""
         if not self._cleared or now >= self._began + _KEEN:
             return 0.0
         return min(_PER_SECOND_PACE * self.pace, _PER_SECOND_MOST)
 
     def _spare(self, now: float, rate: float) -> float:
-        """Where ids are few: what a block as old as the silence needs no more."""
+        """At low rates: the part that a block as old as the silence does not need."""
         more = max(0.0, self._keen(now) - _PER_SECOND * rate)
         return more * (_LEAP_SHARE - self._leap_share(rate))

@@ -1,4 +1,4 @@
-"""How many requests in flight: Little's law with a dead zone, and a check of what it promised."""
+"""The number of requests in flight: Little's law with a dead zone, and checked predictions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from trawlnet.crawlers.ids.controls import Controls
 
 _HEADROOM = 1.3
 _SPARE = 2
-_GROW, _SHRINK = 1.15, 0.7  # Nothing moves between these shares of what is there.
-_SHRINK_AFTER = 60.0  # Seconds for which fewer must do.
+_GROW, _SHRINK = 1.15, 0.7  # No change while the need is between these shares of the size.
+_SHRINK_AFTER = 60.0  # Seconds for which fewer must be enough before the size shrinks.
 _MOST_AT_ONCE = 2.0
-_SMOOTHING = 0.002  # Of each answer's time; several hundred answers make the mean.
+_SMOOTHING = 0.002  # Weight of each answer's time; the mean covers several hundred answers.
 _FIRST_SERVICE = 0.25
-_HORIZON = 10.0  # Seconds after which a decision is compared with what came of it.
+_HORIZON = 10.0  # Seconds after which a decision is compared with its result.
 _TOLERANCE = 0.3
 _STRIKES = 2
 _FREEZE = 10.0
@@ -23,7 +23,7 @@ _FREEZE = 10.0
 class Concurrency:
     def __init__(self, controls: Controls) -> None:
         self.size = controls.bounded(controls.workers)
-        self.error: float | None = None  # Of the last prediction that was checked, as a share.
+        self.error: float | None = None  # The relative error of the last checked prediction.
         self._controls = controls
         self._service = _FIRST_SERVICE
         self._answers = 0
@@ -34,11 +34,11 @@ class Concurrency:
 
     def took(self, seconds: float) -> None:
         self._answers += 1
-        # A plain mean at first, then one that forgets.
+        # A plain mean at first, then an exponential one.
         self._service += max(_SMOOTHING, 1.0 / self._answers) * (seconds - self._service)
 
     def fit(self, now: float, rate: float) -> bool:
-        """Make room for so many requests a second; whether that changed anything."""
+        """Adapt the size to this rate of requests; returns whether it changed."""
         if now < self._frozen_until:
             return False
         wanted = math.ceil(_HEADROOM * rate * self._service) + _SPARE
@@ -48,7 +48,7 @@ class Concurrency:
             if wanted <= _GROW * self.size:
                 return False
         elif now < self._shrink_at:
-            # A rate that swings must not drag the crew along: spare room costs nothing.
+            # An oscillating rate must not change the size: spare workers cost nothing.
             return False
         changed, self.size = wanted != self.size, wanted
         return changed
@@ -57,8 +57,7 @@ class Concurrency:
         self._past.append((now, rate, settled))
 
     def measure(self, now: float, settled: int) -> float | None:
-        """Ids a second that were settled since the decision of ten seconds ago; None if there is
-        none so old."""
+        """The rate of settled ids since the decision of ten seconds ago; None if there is none."""
         measured = None
         while self._past and self._past[0][0] <= now - _HORIZON:
             at, predicted, then = self._past.popleft()
@@ -67,8 +66,8 @@ class Concurrency:
         return measured
 
     def judge(self, now: float) -> bool:
-        """Two predictions in a row that were far off freeze the size for a while, and the time
-        that an answer takes is learnt anew; whether that is so now."""
+        """After two wrong predictions in a row the size is frozen for a while, and the answer time
+        is measured anew; returns whether it is frozen now."""
         if self.error is None or abs(self.error) <= _TOLERANCE:
             self._strikes = 0
             return False
@@ -81,6 +80,6 @@ class Concurrency:
         return True
 
     def forget(self) -> None:
-        """What was predicted no longer counts: the world has changed."""
+        """Drop the predictions, after a change of the API."""
         self._past.clear()
         self.error = None

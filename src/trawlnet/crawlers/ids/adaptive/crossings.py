@@ -1,4 +1,4 @@
-"""Gaps that have been crossed: their edges are confirmed, and the ground between is surveyed."""
+"""Crossed gaps: confirms their edges, and surveys the ids between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trawlnet.crawlers.ids.adaptive.survey import Ground, Island
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.model import Ask, LedgerEntry, Purpose
 
-_WALKED = 64  # Ids; where an island begins is not searched for among fewer: all are asked for.
+_WALKED = 64  # Ids; in a shorter range all ids are requested, instead of a search for the edge.
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class _Crossing:
 
 
 class Crossings:
-    """What turns out to lie before a block that was jumped to is given back to the walk."""
+    """Ids that exist before the block behind a gap return to the walk."""
 
     def __init__(self, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()) -> None:
         self.ground = Ground(unsurveyed)
@@ -28,7 +28,7 @@ class Crossings:
         self._open: list[_Crossing] = []
 
     def confirm(self, search: GapSearch) -> None:
-        """The walk has gone on behind this gap."""
+        """The walk has continued behind this gap."""
         self._open.append(_Crossing(search))
 
     def cross(self, start: int, end: int) -> None:
@@ -36,13 +36,13 @@ class Crossings:
         self._open.append(_Crossing(GapSearch(start, end), end))
 
     def entries(self) -> list[LedgerEntry]:
-        """What is to be written down, once."""
+        """The new entries for the ledger."""
         made = list(self.ground.entries)
         self.ground.entries.clear()
         return made
 
     def ask(self, i: int) -> Ask:
-        """The request for an id that was taken."""
+        """The request for a taken id."""
         return Ask(i, Purpose.SURVEY if i in self.ground else Purpose.PROBE)
 
     def take(self, now: float, most: int) -> list[int]:
@@ -74,7 +74,7 @@ class Crossings:
                 return
 
     def _land(self, island: Island) -> None:
-        """Ids that are there bound the search for where their neighbours begin and end."""
+        """Search for the edges of an island, from ids in it that exist."""
         low = island.start
         for i in sorted((*island.hits, *island.unread)):
             if i - low > _WALKED:

@@ -1,4 +1,4 @@
-"""Ids that exist and are withheld: a few are asked for now and then, all of them once they open."""
+"""Ids that the API withholds: requests a few from time to time, and all once they open."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import deque
 from collections.abc import Iterable
 
 _EVERY = 60.0  # Seconds between two samples.
-_SAMPLE = 5  # Ids, from all over: those of one event open together, others may stay closed.
-# One that was let go pays for asking for so many more. If more than a quarter of them are open it
-# is a flood, which feeds itself however few requests there are; otherwise it dies down.
+_SAMPLE = 5  # Ids from the whole range: those of one event open together, others may stay closed.
+# Each id that opened pays for some further requests. If more than a quarter of those succeed, the
+# requests multiply until all open ids are fetched; otherwise they die down.
 _PAID = 4
-_PAID_MOST = 400  # Asks in vain, at most, when the flood is over.
-_APART = 0.618  # Of all that are held, between two ids of a sample: never twice the same places.
-_SHARE = 0.05  # Of all requests: so many are theirs even if there is no room to spare ...
-_SAVED_MOST = 50.0  # ... and no more of them than this at once.
+_PAID_MOST = 400  # Requests in vain, at most, after the last open id.
+_APART = 0.618  # Distance between two ids of a sample, as a share of all: never the same places.
+_SHARE = 0.05  # Share of all requests that is reserved for withheld ids,
+_SAVED_MOST = 50.0  # up to this many at once.
 
 
 class Embargo:
     def __init__(self, held: Iterable[int] = ()) -> None:
         self._held: deque[int] = deque(held)
         self._flying: set[int] = set()
-        self._paid = 0  # Asks that ids which were let go have paid for.
+        self._paid = 0  # Requests that opened ids have paid for.
         self._sample_at = float("-inf")
         self._sample_left = 0
         self._saved = 0.0
@@ -29,7 +29,7 @@ class Embargo:
         return len(self._held) + len(self._flying)
 
     def __contains__(self, i: int) -> bool:
-        """Whether this one was asked for again, and not answered yet."""
+        """Whether this id was requested again, and not answered yet."""
         return i in self._flying
 
     def hold(self, now: float, i: int) -> None:
@@ -39,28 +39,28 @@ class Embargo:
         self._held.append(i)
 
     def let_go(self, i: int) -> None:
-        """One that was withheld has been fetched."""
+        """A withheld id has been fetched."""
         self._flying.discard(i)
         self._paid = min(self._paid + _PAID, _PAID_MOST)
 
     def again(self, i: int) -> None:
-        """The ask told nothing about it: keep it for the next sample."""
+        """The answer was inconclusive: keep the id for the next sample."""
         self._flying.discard(i)
         self._held.append(i)
 
     def sent(self, requests: int) -> None:
-        """So many requests were sent, for whatever: a share of that is saved up for these."""
+        """This many requests were sent, for any purpose: save up a share of them."""
         if self._held:
             self._saved = min(_SAVED_MOST, self._saved + _SHARE * requests)
 
     def take_share(self, now: float, most: int) -> list[int]:
-        """Ids to ask for now whatever else there is to do."""
+        """Ids to request now, from the reserved share."""
         taken = self.take(now, min(most, int(self._saved)))
         self._saved -= len(taken)
         return taken
 
     def take(self, now: float, most: int) -> list[int]:
-        """Ids to ask for again now."""
+        """Ids to request again now."""
         if now >= self._sample_at and self._held:
             self._sample_at = now + _EVERY
             self._sample_left = _SAMPLE
@@ -71,7 +71,7 @@ class Embargo:
         return taken
 
     def _next(self) -> int:
-        """Next to the last one while those are open, else somewhere else."""
+        """The id after the last one while those open, else one elsewhere."""
         if self._paid:
             self._paid -= 1
         else:

@@ -1,4 +1,4 @@
-"""The way across a gap: a comb finds a block of ids behind it, halving finds where it begins."""
+"""The search for the far side of a gap: a comb finds a block of ids, bisection finds its start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections import deque
 from trawlnet.crawlers.ids.adaptive.combs import Comb
 from trawlnet.crawlers.ids.model import AnswerVerdict
 
-_DENSE = 4096  # Below this distance two neighbours are asked: a lone hole must not mislead.
-_BELOW = 8  # Ids before the block that are asked for once more, when late ones are there, too.
+_DENSE = 4096  # Below this distance two neighbours are probed, in case one is a hole.
+_BELOW = 8  # Ids before the block that are requested again later, when late ids have appeared.
 _VERIFY_AFTER = 60.0
-_OUT_LONG = 120.0  # Seconds; what has been out for so long need not be waited for.
-_TRIES = 20  # Of a probe whose answer tells nothing; then it counts as not there.
+_OUT_LONG = 120.0  # Seconds; a block that is older has no late ids.
+_TRIES = 20  # Attempts at a probe without a conclusive answer; then it counts as absent.
 
 
 class GapSearch:
-    """What to ask for next, and what the answers mean; sending is somebody else's business.
+    """Chooses the next probes and interprets their answers, without sending anything.
 
-    `start` is the first id that may belong to the gap. Once `first` is known, crawling goes on
-    from there. A minute later the ids right before it are asked for again: if one of them is
-    there, the block began earlier, `first` moves down and `extra` is what was jumped over.
-    When nothing is there, `gap` is known for good.
+    `start` is the first id that may belong to the gap. Once `first` is known, crawling continues
+    there. A minute later the ids right before it are requested again: if one of them exists, the
+    block began earlier, `first` moves down and `extra` is the range that was passed over. If none
+    exists, `gap` is final.
     """
 
     def __init__(self, start: int, known: int | None = None) -> None:
@@ -33,7 +33,7 @@ class GapSearch:
         self._flying: set[int] = set()
         self._absent: set[int] = set()  # Teeth of this comb without an id.
         self._hit: int | None = None
-        self._above: int | None = None  # Where the block seemed to begin, when that was too high.
+        self._above: int | None = None  # The assumed start of the block, if it was too high.
         self._low, self._high = start - 1, start
         self._halving = False
         self._untold: dict[int, int] = {}
@@ -42,14 +42,14 @@ class GapSearch:
             self.anchor(known)
 
     def comb(self, start: int, comb: Comb) -> None:
-        """Look at ids behind the start. A block of two steps cannot be missed."""
+        """Probe ids behind the start. A block of two steps cannot be missed."""
         self.start = start
         self._absent.clear()
         begin = start + comb.skip
         self._queue = deque(begin + comb.step * k for k in range(1, comb.count + 1))
 
     def anchor(self, known: int) -> None:
-        """An id that is known to exist makes the comb unnecessary."""
+        """Use an id that is known to exist, instead of a comb."""
         if not self._halving and self.first is None and known > self.start:
             self._queue.clear()
             self._low, self._high, self._halving = self.start - 1, known, True
@@ -65,7 +65,7 @@ class GapSearch:
         return self._halving or self._hit is not None
 
     def take(self, now: float, most: int) -> list[int]:
-        """Ids to ask for now."""
+        """Ids to request now."""
         if now >= self._verify_at and not self._flying:
             self._verify_at = float("inf")
             self._low = first = self._checked_first()
@@ -84,7 +84,7 @@ class GapSearch:
         return i in self._flying
 
     def answered(self, now: float, i: int, exists: bool | None) -> None:
-        """What became of a probe; None when the answer told nothing and it must be asked again."""
+        """The result of a probe; None if it was inconclusive and must be sent again."""
         self._flying.discard(i)
         if exists is None:
             self._untold[i] = self._untold.get(i, 0) + 1
@@ -135,8 +135,8 @@ class GapSearch:
             self._halve()
 
     def resume(self, now: float, first: int, out_at: float | None = None) -> None:
-        """Crawling goes on from here; what is right before it is asked for again later, or as
-        soon as the block, which came out at this time, has been out for long."""
+        """Crawling continues at `first`; the ids right before it are requested again later, or as
+        soon as the block, published at `out_at`, is old enough."""
         self.first = max(first, self.start)
         self._halving = False
         long = now + _VERIFY_AFTER if out_at is None else out_at + _OUT_LONG
@@ -157,7 +157,7 @@ class GapSearch:
         if self._low >= first:
             self._confirm()
             return
-        # Ids that were late had misled the search: halve once more, below the lowest of them.
+        # Late ids had misled the search: bisect once more, below the lowest of them.
         self.first, self._above = None, first
         self._low, self._high, self._halving = self.start - 1, self._low, True
         self._next(now)
@@ -167,6 +167,6 @@ class GapSearch:
 
 
 def probe_says(verdict: AnswerVerdict) -> bool | None:
-    """Whether there is an id; None when that is not certain. A crawl jumps to where one is, so
-    nothing but a whole answer counts as one."""
+    """Whether the id exists; None if that is uncertain. The crawl jumps to an existing id, so only
+    a complete answer counts."""
     return True if verdict.exists else False if verdict is AnswerVerdict.NOT_FOUND else None

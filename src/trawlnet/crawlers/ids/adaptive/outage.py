@@ -1,10 +1,10 @@
-"""An API that is off, or only fails: one request now and then finds out when it is back."""
+"""Outages: while the API is off or only fails, single requests (canaries) check for its return."""
 
 from __future__ import annotations
 
-_CANARY_FIRST, _CANARY_MOST = 2.0, 10.0  # Seconds between canaries: twice as long each time.
-_FAILURES = 20  # So many in a row ...
-_FAILING = 5.0  # ... over so many seconds are an outage, whatever the API calls it.
+_CANARY_FIRST, _CANARY_MOST = 2.0, 10.0  # Seconds between canaries; doubles each time.
+_FAILURES = 20  # Failures in a row
+_FAILING = 5.0  # over this many seconds are an outage, with any status.
 
 
 class Outage:
@@ -17,7 +17,7 @@ class Outage:
         self._failing_since = 0.0
 
     def disabled(self, now: float) -> None:
-        """Of many answers that say so at once the first counts, and then those of canaries."""
+        """Of many such answers at once, the first counts, and then those of canaries."""
         if not self.on:
             self.on, self._began, self._wait = True, now, _CANARY_FIRST
         elif self.canary_at < float("inf"):
@@ -33,9 +33,9 @@ class Outage:
             self.disabled(now)
 
     def answered(self, sent: float) -> None:
-        """A request that was sent then has got a real answer."""
+        """A request of that time got a real answer."""
         self._failures = 0
-        # Answers that were under way when it was switched off do not count.
+        # Answers to requests from before the outage do not count.
         if self.on and sent > self._began:
             self.on, self.canary_at = False, float("inf")
 

@@ -1,4 +1,4 @@
-"""The adaptive law: how far, how fast, how many at once and what again are four questions."""
+"""The pilot of the adaptive law: combines head, speed, ceiling, concurrency and retries."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from trawlnet.crawlers.ids.retries import (
     waits,
 )
 
-_LEAST_WAKE = 0.05  # Seconds between two looks at the head: several ids leave together.
+_LEAST_WAKE = 0.05  # Seconds between two looks at the head, so that several ids leave together.
 _REPORT_EVERY = 10.0
-_AHEAD = 5.0  # Seconds; an id that the line expects later than this was asked for blindly.
+_AHEAD = 5.0  # Seconds; an id that the line expects later than this was requested blindly.
 
 
 class AdaptivePilot:
-    """Begins at `first`, or goes on at `beyond` and asks again for the `pending` ranges."""
+    """Begins at `first`, or continues at `beyond` and requests the `pending` ranges again."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class AdaptivePilot:
     def unsurveyed_from(self) -> int | None:
         return self._lookout.crossings.ground.lowest
 
-    # --- What to ask for ---
+    # --- Requests ---
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
         count = min(room, self._pace.ready(now))
@@ -102,7 +102,7 @@ class AdaptivePilot:
         return [Ask(i, Purpose.CANARY, self._waiting.tries(i).total)]
 
     def _gather(self, now: float, count: int) -> list[Ask]:
-        """What matters most first; the order is the whole of the priorities."""
+        """Requests in the order of their priorities."""
         made = [self._retry(i) for i in self._embargo.take_share(now, count)]
         probes = self._lookout.probes(now, count - len(made))
         made.extend(self._lookout.crossings.ask(i) for i in probes)
@@ -142,8 +142,8 @@ class AdaptivePilot:
         return max(at, self._pace.next_at(now), self._ceiling.held_until)
 
     def recall(self, seen: Sequence[tuple[int, float]]) -> None:
-        """The ids that the crawl before this one saw last, with their times: without them, one
-        that starts at the edge of a gap would never know how far to look."""
+        """The last ids of the previous crawl, with their times: without them, a crawl that starts
+        at the edge of a gap would not know how far to look."""
         for i, happened_at in seen:
             self._head.saw(i, happened_at, happened_at)
             self._lookout.highest = max(self._lookout.highest, i)
@@ -156,7 +156,7 @@ class AdaptivePilot:
     def anchored(self, now: float, newest: int) -> None:
         self._lookout.anchored(now, newest)
 
-    # --- What was answered ---
+    # --- Answers ---
 
     def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         ask, verdict = answer.ask, answer.verdict
@@ -165,14 +165,14 @@ class AdaptivePilot:
             self._outage.disabled(now)
             return self._put_back(now, ask, now)
         if verdict is AnswerVerdict.THROTTLED:
-            # Nothing but refusals is an outage, whatever the API calls it; and if this was the
-            # canary there must be another.
+            # Refusals alone are an outage, with any status; and if this was the canary, another
+            # must follow.
             self._outage.failed(now)
             return self._throttled(now, answer)
         if verdict is AnswerVerdict.FAILED:
             self._outage.failed(now)
             if self._outage.on:
-                return self._put_back(now, ask, now)  # No id is to blame for it.
+                return self._put_back(now, ask, now)  # Not the id's fault.
         else:
             self._outage.answered(now - answer.took)
         if ask.purpose.looks:
@@ -190,14 +190,14 @@ class AdaptivePilot:
         return self._went_wrong(now, ask.id)
 
     def _learn(self, now: float, answer: Answer) -> None:
-        """First asks tell where the head is; retries are too few and too old for that."""
+        """First requests show where the head is; retries are too few and too old for that."""
         missing = answer.verdict is AnswerVerdict.NOT_FOUND
         self._lookout.first_ask(now, missing=missing)
         if self._learns(now):
             self._head.first_ask(now, early=missing)
 
     def _learns(self, now: float) -> bool:
-        """Whether what is not there now tells anything of the delay."""
+        """Whether an absent id now says anything about the delay."""
         if self._head.rate is None or self._lookout.stalled:
             return False
         return not self._head.timed or self._speed.at_head(now, self._walk.cursor)
@@ -239,8 +239,8 @@ class AdaptivePilot:
             self._waiting.forget(i)
             return self._entries(i, LedgerMark.HOLE)
         if (due := min(self._head.due(i), now + self._waits[-1])) > now + _AHEAD:
-            # Asked for before anything was known of the ids: it is no try, and has its turn when
-            # the line says.
+            # Requested before anything was known of the ids: this is no try, and the line says
+            # when to request it again.
             self._waiting.put(i, due, tries)
             return ()
         if tries.not_found == 1 and self._learns(now):
@@ -251,12 +251,12 @@ class AdaptivePilot:
         return ()
 
     def _never_comes(self, now: float, i: int, tries: Tries) -> bool:
-        """Later ids must be there, and still be coming: otherwise it may, however long it takes."""
+        """Whether the id is a hole: later ids must exist and still be coming, or it may be late."""
         if i >= self._lookout.highest or self._lookout.stalled:
             return False
         if tries.not_found >= len(self._waits):
             return True
-        # In a backlog it has had all the time that it would be given at the head.
+        # In a backlog, the id has had all the time that it would get at the head.
         out = self._head.out_since(i)
         old = out is not None and out + self._controls.patience < now
         return old and tries.not_found + 1 >= ENOUGH_FOR_OLD
@@ -283,7 +283,7 @@ class AdaptivePilot:
         return self._put_back(now, answer.ask, now + jittered(AFTER_THROTTLE, answer.ask.id, 0))
 
     def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[LedgerEntry]:
-        """The answer says nothing about the id: ask again, and count no try."""
+        """The answer is inconclusive: request the id again, and count no try."""
         i = ask.id
         if ask.purpose.looks:
             self._lookout.probed(now, i, None, None)
@@ -310,7 +310,7 @@ class AdaptivePilot:
         return entries
 
     def _free(self, now: float) -> None:
-        """What was held back during a stall may be asked for again."""
+        """Request ids again that were held back during a stall."""
         if self._lookout.freed:
             for i in self._lookout.freed:
                 self._waiting.put(i, now, self._waiting.tries(i))

@@ -1,4 +1,4 @@
-"""How many requests a second are wanted, before the ceiling has its say."""
+"""The wanted rate of requests, before the ceiling limits it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.controls import Controls
 
-_AHEAD = 1.15  # The rate is this much more than ids come at ...
-_SPARE = 5.0  # ... and so many more ...
-_CATCH_UP = 15.0  # ... and what is left behind is to be made up in so many seconds.
+_AHEAD = 1.15  # Multiple of the rate of ids,
+_SPARE = 5.0  # plus this many requests a second,
+_CATCH_UP = 15.0  # plus the backlog, spread over this many seconds.
 _BLIND = 4.0  # Requests a second for each worker, while nothing is known of the ids.
-_STALLED, _STALLED_LEAST = 2.0, 10.0  # Times the rate of ids, and more: for probes and sentinels.
-_EMBARGO = 600.0  # Seconds over which embargoed ids are spread once they open.
-_GROWTH = 1.15  # A second, for ids without times, as long as too few asks come early.
-_AT_HEAD = 2.0  # Closer to the head than so many seconds' worth of ids counts as being there.
+_STALLED, _STALLED_LEAST = 2.0, 10.0  # Multiple of the rate of ids, and a minimum, in a stall.
+_EMBARGO = 600.0  # Seconds over which opened ids are spread.
+_GROWTH = 1.15  # Growth a second, for ids without times, while too few requests are early.
+_AT_HEAD = 2.0  # Seconds' worth of ids; a smaller distance counts as being at the head.
 
 
 class Speed:
@@ -28,7 +28,7 @@ class Speed:
         self._untimed = min(self._untimed, max_rps)
 
     def wanted(self, now: float, cursor: int, *, stalled: bool, embargoed: int) -> float:
-        """To be called once a second."""
+        """Call this once a second."""
         come = self._head.rate
         if come is None:
             return _BLIND * self._controls.workers
@@ -44,7 +44,7 @@ class Speed:
         return self._head.newest(now) - cursor < near
 
     def _by_early_asks(self, come: float) -> float:
-        """Without times only early asks tell how close the head is."""
+        """Without times, only early requests show how close the head is."""
         share = self._head.early_share()
         if share is not None:
             over = share - self._controls.freshness

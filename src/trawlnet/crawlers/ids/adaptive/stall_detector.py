@@ -1,4 +1,5 @@
-"""When nothing comes any more it is a stall or a gap: sentinels wait for one, a comb for both."""
+"""Detects stalls and gaps when no new ids appear: sentinels wait for the end of a stall, combs
+find the far side of a gap."""
 
 from __future__ import annotations
 
@@ -11,18 +12,18 @@ from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch
 from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 
-# First asks in a row without an id, and the seconds that they must span: either is enough.
+# First requests in a row without an id, and the seconds that they must span: either is enough.
 _DRY_MANY, _DRY_SOON = 25, 3.0
 _DRY_FEW, _DRY_LONG = 5, 15.0
 _SENTINEL_EVERY = 3.0
 _SENTINELS = 4
-_UNKNOWN_RATE = 20.0  # Ids a second, when none has been seen ...
-_UNKNOWN_OUT = 15.0  # ... and seconds' worth of them that are out when looking begins.
-_SLACK = 1.02  # How far off the slope of the head may be, when the start of a block is reckoned.
+_UNKNOWN_RATE = 20.0  # Assumed ids a second while none has been seen,
+_UNKNOWN_OUT = 15.0  # and seconds' worth of them that are published when the search begins.
+_SLACK = 1.02  # Possible error of the slope when the start of a block is computed.
 _NO_GAP = 8
-_SHIFTED = 10.0  # Seconds by which ids may be off the line before it is drawn from them anew.
-_SOON = 60.0  # A stall so soon after another is no stall: publishing is slower than was thought.
-# An anchor that knows of nothing new makes combs needless; one that never moves may be stale.
+_SHIFTED = 10.0  # Seconds by which ids may be off the line before it is computed from them.
+_SOON = 60.0  # Seconds; a stall so soon after another means that publishing is slower.
+# An anchor without a new id makes combs unnecessary; one that never changes may be stale.
 _ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
 
@@ -30,11 +31,11 @@ class StallDetector:
     def __init__(
         self, head: HeadModel, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()
     ) -> None:
-        self.highest = -1  # The highest id that was there, probes aside.
+        self.highest = -1  # The highest existing id, without probes.
         self.stalled = False
-        self.pace = 0.0  # Requests a second that may be sent.
-        self.freed: list[int] = []  # Were held back during a stall, and may be asked for again.
-        self.over = False  # A stall is; whoever reads it takes it back.
+        self.pace = 0.0  # The allowed requests a second.
+        self.freed: list[int] = []  # Ids held back during a stall, to be requested again.
+        self.over = False  # A stall has ended; the reader resets this.
         self.crossings = Crossings(walk, unsurveyed)
         self._head = head
         self._walk = walk
@@ -46,11 +47,11 @@ class StallDetector:
         self._round: set[int] = set()
         self._round_size = self._round_hits = 0
         self._round_times: dict[int, float] = {}
-        self._came_at = float("-inf")  # When sentinels last said that a stall was over.
+        self._came_at = float("-inf")  # When sentinels last ended a stall.
         self._sentinel_at = float("inf")
         self._combs = Combs(0.0)
         self._search: GapSearch | None = None
-        self._times: dict[int, float] = {}  # When what a probe has hit happened.
+        self._times: dict[int, float] = {}  # Id that a probe found -> the time of its event.
 
     # --- Noticing ---
 
@@ -85,7 +86,7 @@ class StallDetector:
             self._round_answered(now, i)
 
     def missing(self, now: float, i: int) -> bool:
-        """Whether the id was a sentinel: then it is kept here."""
+        """Whether the id is a sentinel, which waits here."""
         if i not in self._round:
             return False
         self._held.append(i)
@@ -98,7 +99,7 @@ class StallDetector:
             self._round_answered(now, i)
 
     def holds(self, i: int) -> bool:
-        """During a stall, ids behind the last one that was there wait for its end."""
+        """During a stall, ids after the last existing one wait for its end."""
         if not self.stalled or i <= self.highest:
             return False
         self._held.append(i)
@@ -119,7 +120,7 @@ class StallDetector:
         self._sentinel_at = float("inf")
 
     def _follow(self, times: Mapping[int, float]) -> None:
-        """If the counter has paused, the line must not count the ids that never came."""
+        """After a pause of the counter, the line must not count the ids that never came."""
         off = [at - self._head.happened(i) for i, at in times.items()]
         if off and abs(median(off)) > _SHIFTED:
             self._head.jumped(median(times), median(times.values()))
@@ -127,7 +128,7 @@ class StallDetector:
     # --- Looking ---
 
     def sentinels(self, now: float, most: int) -> list[int]:
-        """A few of the ids that wait, the first ones above all: they come out first."""
+        """A few of the waiting ids, mostly the first ones, which are published first."""
         if now < self._sentinel_at or self._round or most <= 0:
             return []
         self._sentinel_at = now + _SENTINEL_EVERY
@@ -154,7 +155,7 @@ class StallDetector:
             for i in known:
                 self.probed(now, i, True, None)
             if not known:
-                break  # Else the search goes on from what needed no request.
+                break  # Otherwise the search continues with what needed no request.
         return taken + self.crossings.take(now, most - len(taken))
 
     def _comb_at(self) -> float:
@@ -166,7 +167,7 @@ class StallDetector:
         if self._head.rate:
             out = self._head.unseen(now, self._last_at) / rate
         else:
-            # Started at the edge of a gap, with nothing to tell how far it may be.
+            # Started at the edge of a gap, without a hint of its size.
             out = _UNKNOWN_OUT + now - self._stalled_at
         self._combs.pace = self.pace
         comb = self._combs.take(now, rate, out)
@@ -179,7 +180,7 @@ class StallDetector:
         return self.stalled and (self._search is None or not self._search.hit)
 
     def anchored(self, now: float, newest: int) -> None:
-        """Somebody knows an id that exists."""
+        """An id is known to exist."""
         if not self.anchor_wanted():
             return
         if newest > self._walk.cursor + _NO_GAP:
@@ -209,7 +210,7 @@ class StallDetector:
             return
         search.answered(now, i, exists)
         if exists:
-            # If it is the end of a stall, those that wait are there as well.
+            # At the end of a stall, the waiting ids exist as well.
             self._sentinel_at = min(self._sentinel_at, now)
         if search.first is not None:
             self._crossed(now, search)
@@ -222,8 +223,8 @@ class StallDetector:
         self._times.clear()
         if first <= self._walk.cursor + _NO_GAP:
             return
-        # Ids right at the start of the block may not have been out yet when it was searched; if
-        # the counter did not pause there are as many of them as the time allows.
+        # The first ids of the block may not have been published during the search; if the counter
+        # did not pause, there are as many of them as the time allows.
         start = first
         if at is not None and self._head.rate:
             start -= int(_SLACK * self._head.rate * max(0.0, at - self._last_at)) + _NO_GAP
@@ -236,8 +237,8 @@ class StallDetector:
         self._head.jumped(first, now - self._head.delay if at is None else at)
 
     def _began_at(self, first: int) -> float | None:
-        """When the block began, by all that probes have hit in it: one alone may have happened
-        long before it got its id."""
+        """The time at which the block began, from all ids that probes found in it: the event of a
+        single one may be much older than its id."""
         rate = self._head.rate
         if first not in self._times or not rate:
             return self._times.get(first)

@@ -1,9 +1,9 @@
-"""Ids inside a gap that were never asked for: ever finer combs look for islands among them.
+"""The survey of a gap: ever finer combs search its ids for islands.
 
-A gap is crossed by a few probes, so a block between two gaps may lie between them. What a crossing
-leaves behind is surveyed here, the coarsest stretch first, and is a gap only when the finest comb
-has found nothing. Teeth are multiples of a power of two, so that a stretch can be cut anywhere, and
-each comb asks only for what the one before it left out.
+A few probes cross a gap, so they may miss a block between two gaps. The ids between the probes are
+surveyed here, the coarsest stretch first, and become a gap only when the finest comb has found
+nothing. Teeth are multiples of a power of two, so that a stretch can be cut anywhere, and each comb
+requests only the ids that the one before it left out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark, later
 ISLAND = 128  # Ids; an island of so many is found in a gap of any size, ...
 _PARTS = 512  # ... and one of this part of it in a smaller gap.
 _FIRST_BITS = 7  # The first comb has 64 teeth or more: two to the power of one less.
-_CHUNK = 256  # Teeth after which what was found goes into the ledger.
-_MARGIN = 8  # Ids on each side of one that is there: they may have been late.
-_TRIES = 20  # Of a tooth whose answer tells nothing; then the crawl itself asks for it.
+_CHUNK = 256  # Teeth after which the results are written to the ledger.
+_MARGIN = 8  # Ids on each side of an existing one that may have been late.
+_TRIES = 20  # Attempts at a tooth without a conclusive answer; then the crawl requests it.
 _SHARE, _SHARE_MOST, _LEAST = 0.1, 0.25, 1.0  # Of all requests; of few; requests a second.
 
 
@@ -27,7 +27,7 @@ _SHARE, _SHARE_MOST, _LEAST = 0.1, 0.25, 1.0  # Of all requests; of few; request
 class Stretch:
     start: int
     end: int
-    step: int = 0  # Every multiple of it was asked for, and was not there; 0: nothing was.
+    step: int = 0  # Every multiple of it was requested and is absent; 0: none was requested.
     finest: int = 1  # At this step it is a gap.
 
 
@@ -37,8 +37,8 @@ class Island:
 
     start: int
     end: int
-    hits: tuple[int, ...]  # Ids that are there.
-    unread: tuple[int, ...]  # Their answers told nothing, time and again.
+    hits: tuple[int, ...]  # Existing ids.
+    unread: tuple[int, ...]  # Ids without a conclusive answer.
 
 
 class Ground:
@@ -48,7 +48,7 @@ class Ground:
         self.entries: list[LedgerEntry] = []
         self.islands: list[Island] = []
         self._stretches: list[Stretch] = []  # In order of their ids.
-        self._work: Stretch | None = None  # The chunk that is combed, with its step afterwards.
+        self._work: Stretch | None = None  # The chunk being combed, with its step afterwards.
         self._queue: deque[int] = deque()
         self._flying: set[int] = set()
         self._hits: list[int] = []
@@ -72,13 +72,13 @@ class Ground:
         return min(known, default=None)
 
     def add(self, start: int, end: int) -> None:
-        """Both sides of it are known, and nothing in between."""
+        """Add a range of which only the two sides are known."""
         if start < end:
             self._keep(Stretch(start, end, 0, finest_step(end - start)))
             self.entries.append(LedgerEntry(start, end, LedgerMark.UNSURVEYED))
 
     def retune(self, now: float, rate: float) -> None:
-        """So many teeth a second, from now on."""
+        """Set the number of teeth a second."""
         self._fill(now)
         self._rate = rate
 
@@ -123,7 +123,7 @@ class Ground:
         return bool(self._queue)
 
     def _begin(self) -> None:
-        """Of the stretch with the coarsest comb, what goes into the ledger at once."""
+        """Begin the next chunk of the stretch with the coarsest comb."""
         nth, whole = max(enumerate(self._stretches), key=lambda one: one[1].step or float("inf"))
         size = whole.end - whole.start
         step = whole.step // 2 or max(whole.finest, 1 << max(0, size.bit_length() - _FIRST_BITS))
@@ -167,7 +167,7 @@ class Ground:
         )
 
     def _keep(self, stretch: Stretch) -> None:
-        """Neighbours that were combed alike become one, so that there never are many."""
+        """Merge neighbours with the same step, so that there are never many."""
         self._stretches.append(stretch)
         self._stretches.sort(key=lambda one: one.start)
         joined: list[Stretch] = []
@@ -185,7 +185,7 @@ class Ground:
 
 
 def _islands(work: Stretch, hits: list[int], unread: list[int]) -> list[Island]:
-    """Around each id that is there, up to the nearest teeth that are not."""
+    """Islands around existing ids, up to the nearest absent teeth."""
     reach = max(work.step - 1, _MARGIN)
     found: list[Island] = []
     for i in sorted(hits + unread):
@@ -204,12 +204,12 @@ def finest_step(size: int) -> int:
 
 
 def survey_rate(pace: float) -> float:
-    """Teeth a second, of so many requests."""
+    """Teeth a second, at this rate of requests."""
     return min(max(_SHARE * pace, _LEAST), _SHARE_MOST * pace)
 
 
 def asked_every(step: int) -> str:
-    """How fine a stretch was asked for, as the reason of a mark."""
+    """How densely a stretch was requested, as the reason of a mark."""
     if step == 0:
         return ""
     return "every id was asked for" if step == 1 else f"1 of {step} ids was asked for"

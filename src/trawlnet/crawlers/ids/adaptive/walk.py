@@ -1,29 +1,29 @@
-"""The order in which ids are first asked for: old ranges that were left over, then on and on."""
+"""The order of first requests: old ranges that were left over, then new ids."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 
-_DRY = 64  # So many ids in a row that are not there ...
-_LARGE = 1000  # ... in a range that has so many more: this is a gap, not a few holes.
+_DRY = 64  # This many absent ids in a row,
+_LARGE = 1000  # in a range with this many more, are a gap and not a few holes.
 
 
 class Walk:
     def __init__(self, cursor: int, step: int, pending: Iterable[tuple[int, int]]) -> None:
-        self.cursor = cursor  # The next id that was never asked for.
+        self.cursor = cursor  # The next id that was never requested.
         self._step = step
         self._spans = deque(sorted(span for span in pending if span[0] < span[1]))
         self._current = (0, 0)
         self._dry = 0
-        self._ahead: set[int] = set()  # Probes have fetched these already.
+        self._ahead: set[int] = set()  # Ids that probes have fetched already.
 
     @property
     def behind(self) -> bool:
         return bool(self._spans)
 
     def new(self, most: int, last: float) -> list[int]:
-        """The next ids, up to the last one that is worth asking for."""
+        """The next ids, up to the last one that may be requested."""
         made: list[int] = []
         while len(made) < most and self.cursor <= last:
             if not self._fetched(self.cursor):
@@ -50,8 +50,8 @@ class Walk:
         return made
 
     def walked(self, i: int, *, missing: bool) -> tuple[int, int] | None:
-        """Take note of an answer. Returns what is left of the range if it looks like a gap; the
-        range is then no longer walked, and whoever crosses the gap adds what lies behind it."""
+        """Record an answer. Returns the rest of the range if it looks like a gap; the range is then
+        no longer walked, and the crossing of the gap adds the ids behind it."""
         if not self._current[0] <= i < self._current[1]:
             return None
         self._dry = self._dry + 1 if missing else 0
@@ -72,14 +72,14 @@ class Walk:
         self.cursor = max(self.cursor, to)
 
     def fetched_ahead(self, i: int) -> bool:
-        """A probe has fetched this one; False if it was known already."""
+        """A probe has fetched this id; returns False if that was known already."""
         if i in self._ahead:
             return False
         self._ahead.add(i)
         return True
 
     def is_ahead(self, i: int) -> bool:
-        """Whether a probe has fetched this one: a second answer would be published again."""
+        """Whether a probe has fetched this id: a second answer would be published again."""
         return i in self._ahead
 
     def _fetched(self, i: int) -> bool:

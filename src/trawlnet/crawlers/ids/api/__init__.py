@@ -1,1 +1,1 @@
-"""An API of sequential ids as data: its presets, and what its answers mean."""
+"""An API of sequential ids as data: presets, and the interpretation of answers."""

@@ -1,4 +1,4 @@
-"""An API of sequential ids as data: where an id is, what an answer means, what is kept of it."""
+"""An API of sequential ids as data: the URL of an id, and the reader of answers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from trawlnet.queues.queue import Message
 
 @dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """What one answer says, in the crawler's words."""
+    """The meaning of one answer."""
 
     verdict: AnswerVerdict
-    word: str  # The API's own word for it, from a closed set: a metric label.
-    happened_at: float | None = None  # When the thing behind the id came to be.
-    wait: float | None = None  # The server's own word.
-    message: Message | None = None  # For the queue, if it is wanted.
+    word: str  # The API's own status word, from a closed set: a metric label.
+    happened_at: float | None = None  # The time of the id's event.
+    wait: float | None = None  # The wait that the server asked for.
+    message: Message | None = None  # For the queue, if the item is wanted.
     detail: str = ""
     again: str = ""  # The query parameter that a next request for this id carries, to get past
     # what answered this one.
@@ -34,7 +34,7 @@ class Api:
     name: str
     path: str  # With {id}.
     read: Callable[[int, Response], AnswerReading]
-    queue: str  # Where what exists and is wanted is published.
+    queue: str  # The queue for existing, wanted items.
     anchor: str = ""  # Path that answers with the newest id; empty if there is none.
     key_header: str = ""
     key_variable: str = ""  # The environment variable that holds the key.
@@ -68,7 +68,7 @@ _ID_DIGITS = 18
 
 
 def api_headers(api: Api, environ: Mapping[str, str], *, required: bool) -> dict[str, str]:
-    """With the key, if the API has one. Raises NotReady."""
+    """The headers, with the key if the API has one. Raises NotReady."""
     if not api.key_variable:
         return {}
     key = environ.get(api.key_variable, "").strip()

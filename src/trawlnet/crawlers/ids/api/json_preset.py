@@ -23,15 +23,15 @@ _STATUSES = {
     429: AnswerVerdict.THROTTLED,
 }
 _KEY_REFUSED = "key_refused"
-_OUTAGE = 503  # Without a time to come back at: the whole API is away.
-_LONGEST_TIME = 1e11  # Unix seconds; beyond it is some other unit.
+_OUTAGE = 503  # Without a Retry-After: the whole API is off.
+_LONGEST_TIME = 1e11  # Unix seconds; a larger number has another unit.
 
 
 @dataclass(frozen=True, slots=True)
 class PlainReader:
     time_key: str
-    wanted: Sequence[tuple[str, str]]  # Keep what has one of these; empty: keep everything.
-    keyed: bool = False  # We send a key: a 401 is about it, not about the id.
+    wanted: Sequence[tuple[str, str]]  # Keep items with one of these; empty: keep all.
+    keyed: bool = False  # We send a key: a 401 is about the key, not about the id.
 
     def __call__(self, number: int, response: Response) -> AnswerReading:
         if response.status == 401 and self.keyed:
@@ -49,9 +49,9 @@ class PlainReader:
         return self._item(number, item)
 
     def _item(self, number: int, item: Mapping[str, Any]) -> AnswerReading:
-        told = item.get(self.time_key)
-        usable = isinstance(told, int | float) and 0 < told < _LONGEST_TIME
-        when = float(told) if usable and told is not None else None
+        time = item.get(self.time_key)
+        usable = isinstance(time, int | float) and 0 < time < _LONGEST_TIME
+        when = float(time) if usable and time is not None else None
         if self.wanted and not any(str(item.get(key)) == value for key, value in self.wanted):
             return AnswerReading(AnswerVerdict.FILTERED, "filtered", happened_at=when)
         message = {"id": number, "item": item}
@@ -68,8 +68,8 @@ def _refusal(response: Response) -> AnswerReading:
 
 
 def _no(verdict: AnswerVerdict, word: str, response: Response, detail: str = "") -> AnswerReading:
-    told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
-    return AnswerReading(verdict, word, wait=response.wait, detail=told)
+    text = f"HTTP {response.status}" + (f", {detail}" if detail else "")
+    return AnswerReading(verdict, word, wait=response.wait, detail=text)
 
 
 def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> Api:

@@ -13,8 +13,8 @@ from trawlnet.net.client.answer import Response
 
 PATH = "/Platform/Destiny2/Stats/PostGameCarnageReport/{id}/"
 
-# The platform's codes, with its names for them. The same code comes with different statuses, so
-# the code is decided on first.
+# The platform's codes and their names. The same code comes with different statuses, so the code
+# decides first.
 _CODES: Mapping[int, tuple[str, AnswerVerdict]] = {
     3: ("UnhandledException", AnswerVerdict.FAILED),
     5: ("SystemDisabled", AnswerVerdict.DISABLED),
@@ -33,7 +33,7 @@ _CODES: Mapping[int, tuple[str, AnswerVerdict]] = {
     1643: ("DestinyServiceFailure", AnswerVerdict.FAILED),
     1653: ("DestinyPGCRNotFound", AnswerVerdict.NOT_FOUND),
     1672: ("DestinyThrottledByGameServer", AnswerVerdict.THROTTLED),
-    # Trouble with our key: for us the whole API is switched off, and no id is to blame.
+    # The key was refused: the whole API counts as off, and no id is to blame.
     2101: ("ApiInvalidOrExpiredKey", AnswerVerdict.DISABLED),
     2102: ("ApiKeyMissingFromRequest", AnswerVerdict.DISABLED),
     2103: ("ApplicationDisabled", AnswerVerdict.DISABLED),
@@ -41,7 +41,7 @@ _CODES: Mapping[int, tuple[str, AnswerVerdict]] = {
 }
 _KEY_CODES = (2101, 2102, 2103, 2107)
 _SUCCESS = 1
-# Where there is no code that we know.
+# By status, if the code is missing or unknown.
 _STATUSES = {
     403: AnswerVerdict.THROTTLED,
     429: AnswerVerdict.THROTTLED,
@@ -49,13 +49,13 @@ _STATUSES = {
 }
 _SPOILT, _PAGE, _OTHER, _RAID, _NO_RAID = "Malformed", "ProxyPage", "Other", "Success", "NonRaid"
 _RETRY, _MALFORMED_RETRY = "retry", "malformed_retry"
-_LONGEST_THROTTLE = 600.0  # Seconds; no answer can silence us for longer.
+_LONGEST_THROTTLE = 600.0  # Seconds; a longer wait is cut.
 
 
 def read(number: int, response: Response) -> AnswerReading:
     body = response.body
     if body.lstrip()[:1] == b"<":
-        # A page of the proxy in front of the API: asked for otherwise, it may let us through.
+        # A page of the proxy in front of the API: another query parameter may get past it.
         verdict = _STATUSES.get(response.status, AnswerVerdict.FAILED)
         return _trouble(verdict, _PAGE, response, again=_RETRY)
     try:
@@ -71,9 +71,9 @@ def read(number: int, response: Response) -> AnswerReading:
         code if isinstance(code, int) else 0,
         (_OTHER, _STATUSES.get(response.status, AnswerVerdict.FAILED)),
     )
-    told = _throttle_seconds(envelope) if verdict is AnswerVerdict.THROTTLED else None
+    wait = _throttle_seconds(envelope) if verdict is AnswerVerdict.THROTTLED else None
     detail = f"code {code!r}"[:40]
-    return _trouble(verdict, name, response, wait=told, detail=detail)
+    return _trouble(verdict, name, response, wait=wait, detail=detail)
 
 
 def _report(number: int, envelope: Mapping[str, Any], response: Response) -> AnswerReading:
@@ -99,14 +99,14 @@ def _ended(raw: Mapping[str, Any]) -> float:
         values = raw["entries"][0]["values"] if raw.get("entries") else {}
         duration = float(values["activityDurationSeconds"]["basic"]["value"]) if values else 0.0
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise Malformed(f"its time cannot be told: {type(error).__name__}") from error
+        raise Malformed(f"its time cannot be read: {type(error).__name__}") from error
     return began + duration
 
 
 def _throttle_seconds(envelope: Mapping[str, Any]) -> float | None:
-    told = envelope.get("ThrottleSeconds")
-    usable = isinstance(told, int | float) and not isinstance(told, bool) and told > 0
-    return min(float(told), _LONGEST_THROTTLE) if usable and told is not None else None
+    wait = envelope.get("ThrottleSeconds")
+    usable = isinstance(wait, int | float) and not isinstance(wait, bool) and wait > 0
+    return min(float(wait), _LONGEST_THROTTLE) if usable and wait is not None else None
 
 
 def _spoilt(response: Response, detail: str) -> AnswerReading:
@@ -125,8 +125,8 @@ def _trouble(
     detail: str = "",
     again: str = "",
 ) -> AnswerReading:
-    told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
-    return AnswerReading(verdict, word, wait=wait or response.wait, detail=told, again=again)
+    text = f"HTTP {response.status}" + (f", {detail}" if detail else "")
+    return AnswerReading(verdict, word, wait=wait or response.wait, detail=text, again=again)
 
 
 PGCR = Api(

@@ -1,4 +1,4 @@
-"""Which API is meant: a preset, with what the config says otherwise."""
+"""The configured API: a preset, with the overrides of the config."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trawlnet.crawlers.ids.api.json_preset import plain_api
 from trawlnet.crawlers.ids.api.pgcr_preset import PGCR
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
 
-_NONE = "none"  # Where a preset names something that this API does not have.
+_NONE = "none"  # Switches off a part of the preset that this API does not have.
 _EXAMPLE = "--base-url https://www.bungie.net"
 
 
@@ -34,15 +34,15 @@ def api_of(config: IdsConfig) -> Api:
 
 
 def needs_key(config: IdsConfig) -> bool:
-    """A private world, or a proxy of one's own, may do without the preset's key; not without one
-    that was asked for by name."""
+    """A private address, or the user's own proxy, needs no key of the preset; but it needs one that
+    the config names."""
     return not config.allow_private_hosts or config.key_variable not in ("", _NONE)
 
 
 def base_of(config: IdsConfig) -> str:
-    """The server that is asked, without a slash at its end. Raises NotReady."""
+    """The URL of the server, without a slash at its end. Raises NotReady."""
     if not config.base_url:
-        raise NotReady("no API is named", f"give the URL of its server: {_EXAMPLE}")
+        raise NotReady("no API is named", f"name the URL of its server: {_EXAMPLE}")
     parts = urlsplit(config.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise NotReady(f"{config.base_url!r} is not the URL of a server", f"write it: {_EXAMPLE}")

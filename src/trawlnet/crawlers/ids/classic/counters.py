@@ -1,4 +1,4 @@
-"""What the classic law looks at: counts by the second, read back over windows of minutes."""
+"""The counters of the classic law: counts by the second, summed over windows of minutes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SecondCounters:
         second.errors += verdict in _ERRORS
 
     def lag(self, now: float, seconds: float) -> None:
-        """Lags below zero are somebody's wrong clock."""
+        """A negative lag comes from a wrong clock, and is ignored."""
         if seconds >= 0.0:
             self._second(now).lags[bisect_left(LAG_BUCKETS, seconds)] += 1
 
@@ -92,7 +92,7 @@ class SecondCounters:
 
 
 def _weighted(points: Iterable[float | None], otherwise: float) -> float:
-    """Weights 1, 2, 3, …; a point without a value counts for nothing."""
+    """Weights 1, 2, 3, …; a point without a value is skipped."""
     pairs = [(weight, point) for weight, point in enumerate(points, 1) if point is not None]
     total = sum(weight for weight, _ in pairs)
     return sum(weight * point for weight, point in pairs) / total if total else otherwise

@@ -1,4 +1,4 @@
-"""The classic gap checker: every five minutes it looks, calls in many workers, searches, skips."""
+"""The classic gap checker: every five minutes it checks, adds many workers, searches, skips."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SUSPECT_FRACTION, SUSPECT_COUNT = 0.8, 50
 SUPER_WORKERS, SUPER_IDS = 500, 10_000
 GAP_FRACTION = 0.99
 _TOOTH = 0.45
-_PUBLISHED_AFTER = 45.0  # Seconds that are not counted on when a block behind a gap is reckoned.
+_PUBLISHED_AFTER = 45.0  # Seconds of ids that may not be published yet behind a gap.
 _COMB_MOST = 4096
 
 
 class GapChecker:
-    """Halving finds a block only if it happens to step into it. Here a comb, dense
-    enough for the ids that must have come since, finds any block within reach; if there is none
-    it was a stall, and the crawl stays where it is."""
+    """Bisection finds a block only if it happens to hit it. Here a comb, dense enough for the ids
+    that must exist by now, finds any block within reach; if there is none it was a stall, and the
+    crawl stays where it is."""
 
     def __init__(self, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()) -> None:
         self.crossings = Crossings(walk, unsurveyed)
-        self.left = 0  # Ids that the workers called in have still to take.
+        self.left = 0  # Ids that the added workers have yet to take.
         self.crew = 0
         self._walk = walk
         self._check_at = float("inf")
@@ -42,12 +42,12 @@ class GapChecker:
         self._found_at = now
 
     def knows(self, reading: PeriodReading) -> None:
-        """How fast ids come, when they come."""
+        """Learn the rate of ids."""
         if reading.fraction_404 < 0.5 and reading.pgcr_rate > 0.0:
             self._rate = reading.pgcr_rate
 
     def check(self, now: float, counters: SecondCounters, *, idle: bool) -> str:
-        """Called every second; what happened, in words, or nothing."""
+        """Called every second; returns what happened as text, or empty."""
         if self._search is not None:
             return self._searched(now)
         if self.crew:
@@ -100,7 +100,7 @@ class GapChecker:
         return min(at, self.crossings.next_at(now))
 
     def heard(self, now: float, i: int, answer: Answer) -> None:
-        """Every answer goes past here."""
+        """Receives every answer."""
         verdict = answer.verdict
         if not answer.ask.purpose.looks:
             if verdict.exists and answer.ask.purpose is Purpose.FIRST:

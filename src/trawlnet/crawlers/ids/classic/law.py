@@ -1,4 +1,4 @@
-"""The classic law: three strategies for workers and period, from what the last period showed."""
+"""The classic law: three strategies for workers and period, from the figures of the last period."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ GAP_WORKERS, GAP_PERIOD = 25, 2500
 CATCH_UP_FRACTION, CATCH_UP_LAG = 0.001, 600.0
 LAG_FLOOR = 20.0
 CATCH_UP_POWER, CATCH_UP_LEAST = 0.824, 10_000
-BASE_FRACTION = 0.025  # Of 404s: above it there are too many workers, below it too few.
+BASE_FRACTION = 0.025  # Share of 404s: above it there are too many workers, below it too few.
 RETRY_DELAY_MS = 5500
 STEP_POWER, STEP_MOST = 0.88, 0.65
 SHORT_FRACTION = 0.075
-NO_LAG = 900.0  # Stands for a lag that nobody has measured.
+NO_LAG = 900.0  # The value of an unmeasured lag.
 
 
 class Strategy(StrEnum):
@@ -26,11 +26,11 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PeriodReading:
-    """What the counters say about the last minutes."""
+    """The counters of the last minutes."""
 
     fraction_404: float
     p20_lag: float
-    pgcr_rate: float  # Ids a second that were there.
+    pgcr_rate: float  # Existing ids a second.
     count_404: int = 0
     error_fraction: float = 0.0
 
@@ -61,7 +61,7 @@ def classic_law(
 
 
 def _step(fraction: float) -> float:
-    """The share of workers to take away; below zero it is added. At the base exactly, none."""
+    """The share of workers to remove; a negative share is added. Exactly at the base, none."""
     over = fraction - BASE_FRACTION
     if over == 0.0:
         return 0.0

@@ -26,20 +26,20 @@ from trawlnet.crawlers.ids.model import (
 )
 
 FIRST_PERIOD = 10_000  # Ids.
-_BASE = 5.5  # Seconds; a try waits for this, a third less, and up to as much again per try.
-_NOT_FOUND_MOST, _ERRORS_MOST = 3, 2  # More than these, and the id is offloaded.
+_BASE = 5.5  # Seconds before a retry: less a third, plus up to as much again for each try.
+_NOT_FOUND_MOST, _ERRORS_MOST = 3, 2  # After more than these, the id is offloaded.
 _ERROR_WAIT, _THROTTLED_WAIT, _DISABLED_WAIT = 10.0, 5.0, 45.0
 _OFFLOAD_AFTER, _OFFLOAD_TRIES = 15.0, 6
-_OFFLOAD_MOST = 20_000  # Ids that may wait in the slow lane; what is more is missed at once.
+_OFFLOAD_MOST = 20_000  # Ids in the slow lane; further ones are missed at once.
 _OFFLOAD_FLYING = 50
 _PROBES = 16  # Requests in flight that the gap search may add.
-_SURVEYED = 0.2  # Of the budget; a share of that looks for islands in gaps.
+_SURVEYED = 0.2  # Share of the budget, a part of which surveys gaps.
 _FOUND = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 
 
 class _WorkerLane(Enum):
     WORKER = "worker"
-    SUPER = "super"  # One of the many workers that the gap checker calls in.
+    SUPER = "super"  # One of the many workers that the gap checker adds.
     OFFLOAD = "offload"
 
 
@@ -52,7 +52,7 @@ class _Job:
 
 
 class ClassicPilot:
-    """Begins at `first`, or goes on at `beyond` and asks again for the `pending` ranges."""
+    """Begins at `first`, or continues at `beyond` and requests the `pending` ranges again."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class ClassicPilot:
         return self._setting.workers
 
     def on_reading(self, reading: PeriodReading | None) -> None:
-        """What a metrics server says of the last period; None to go by our own counters."""
+        """The figures of a metrics server for the last period; None to use our own counters."""
         self._outside = reading
 
     @property
     def unsurveyed_from(self) -> int | None:
         return self._checker.crossings.ground.lowest
 
-    # --- What to ask for ---
+    # --- Requests ---
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
         count = min(room, self._pace.ready(now))
@@ -160,7 +160,7 @@ class ClassicPilot:
                 at = now
         return max(at, self._pace.next_at(now))
 
-    # --- What was answered ---
+    # --- Answers ---
 
     def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         ask, verdict = answer.ask, answer.verdict
@@ -274,7 +274,7 @@ class ClassicPilot:
         event = self._checker.check(now, self._counters, idle=self._held[_WorkerLane.SUPER] == 0)
         if self._left > 0 or self._held[_WorkerLane.WORKER] > 0:
             return self._decision(now, event) if event else None
-        # The barrier: every worker has handed in its last id of the period.
+        # The barrier: every worker has finished its last id of the period.
         reading = self._outside or self._counters.reading(now, now - self._began)
         self._checker.knows(reading)
         bounds = self._controls.min_workers, self._controls.max_workers
@@ -293,5 +293,5 @@ class ClassicPilot:
 
 
 def _unit(i: int, tries: int) -> float:
-    """A number in [0, 1) that belongs to this id and try."""
+    """A number in [0, 1) that is fixed for this id and try."""
     return (i * 0x9E3779B97F4A7C15 + tries * 0xD1B54A32D192ED03 >> 13 & 0xFFFF) / 65536.0

@@ -27,7 +27,7 @@ _ALL = f"sum(rate({_STATUS}[{{minutes}}m]))"
 
 
 def queries(minutes: int) -> Mapping[str, str]:
-    """One for each figure. A window of no minutes is no query: the shortest is one."""
+    """One query for each figure; the window is at least one minute."""
     total = _ALL.format(minutes=minutes)
     share = f'sum(rate({_STATUS}{{{{status=~"{{}}"}}}}[{minutes}m])) / {total}'
     return {
@@ -40,7 +40,7 @@ def queries(minutes: int) -> Mapping[str, str]:
 
 
 def weighted(points: Sequence[float], otherwise: float) -> float:
-    """The newest point weighs most; those that say nothing are passed over."""
+    """The newest point has the largest weight; missing ones are skipped."""
     pairs = [(k + 1, p) for k, p in enumerate(points) if math.isfinite(p)]
     weight = sum(k for k, _ in pairs)
     return sum(k * p for k, p in pairs) / weight if weight else otherwise
@@ -57,7 +57,7 @@ def points_of(answer: Any) -> list[float]:
 
 @runtime_checkable
 class Informed(Protocol):
-    """A pilot that goes by what a metrics server says, if it is told."""
+    """A pilot that can use the figures of a metrics server."""
 
     def on_reading(self, reading: PeriodReading | None) -> None: ...
 
@@ -71,7 +71,7 @@ class PrometheusReader:
     _failing: bool = False
 
     async def run(self, control: Control) -> None:
-        """Runs beside the crawl."""
+        """A companion of the crawl."""
         begun = self.clock.now()
         while True:
             await self.clock.sleep(_READ_EVERY)

@@ -1,1 +1,1 @@
-"""The ledger: what is known of every id, as intervals, and what follows from it."""
+"""The ledger: the state of every id, as intervals; and the work derived from it."""

@@ -1,4 +1,4 @@
-"""Who says what is asked next: the pilot, and the second chances beside it."""
+"""The askers, which choose the next requests: the pilot, and the second chances beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PILOT, _SECOND = "pilot", "second"
 
 
 class Asker(Protocol):
-    """The part of a pilot that asks; second chances have it, too."""
+    """The part of a pilot that chooses requests; second chances have it, too."""
 
     def asks(self, now: float, room: int) -> Sequence[Ask]: ...
 
@@ -24,9 +24,9 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request on its way, and which asker wants to hear of it."""
+    """A request in flight, and its asker."""
 
-    number: int  # Of all requests of this process: one id may be asked for again and again.
+    number: int  # Counts all requests of this process: one id may be requested several times.
     by: str
     ask: Ask
 
@@ -42,17 +42,17 @@ class PendingRequest:
 
 
 class Askers:
-    """An answer is told to its asker at once; what that writes into the ledger comes later, when
-    the item is published."""
+    """Passes each answer to its asker at once; the ledger entries are written later, when the item
+    is published."""
 
     def __init__(self, pilot: Pilot, second: SecondChances) -> None:
         self.pilot = pilot
         self.second = second
-        self.wake: Callable[[], None] = lambda: None  # There may be something to ask now.
-        self.waiting = False  # For room: nothing is asked meanwhile.
+        self.wake: Callable[[], None] = lambda: None  # Called when there may be a new request.
+        self.waiting = False  # Waits for the spool: no requests meanwhile.
         self._by: dict[str, Asker] = {_PILOT: pilot, _SECOND: second}
         self._numbers = 0
-        self._out: set[int] = set()  # Numbers of what was asked and is not answered.
+        self._out: set[int] = set()  # Numbers of unanswered requests.
         self._returned: deque[PendingRequest] = deque()
 
     def asks(self, now: float, room: int) -> list[PendingRequest]:
@@ -76,7 +76,7 @@ class Askers:
         return min(self.pilot.wake_at(now), self.second.wake_at(now))
 
     def answered(self, now: float, asked: PendingRequest, answer: Answer) -> Sequence[LedgerEntry]:
-        """An asker hears of each request once, however often it was sent."""
+        """An asker gets one answer for each request, even if it was sent several times."""
         if asked.number not in self._out:
             return ()
         self._out.discard(asked.number)
@@ -87,17 +87,17 @@ class Askers:
         return entries
 
     def allow(self, now: float, max_rps: float) -> None:
-        """The budget is another one from now on."""
+        """Change the budget."""
         self.pilot.allow(now, max_rps)
         self.second.allow(max_rps)
 
     def returned(self, asked: PendingRequest) -> None:
-        """It is to be sent again: its lane was parked before its turn came, or whoever had it
-        said nothing for too long."""
+        """Send the request again: its lane was parked before its turn, or its lease ended without
+        an answer."""
         self._returned.append(asked)
 
     def broke(self, now: float, asked: PendingRequest) -> Sequence[LedgerEntry]:
-        """Our own code broke over it: that costs the id a try, like any other failure."""
+        """Our own code failed: that costs the id a try, like any other failure."""
         return self.answered(now, asked, Answer(asked.ask, AnswerVerdict.FAILED, 0.0))
 
     def _new(self, by: str, ask: Ask) -> PendingRequest:

@@ -1,4 +1,4 @@
-"""The ledger: what is known of every id, as intervals."""
+"""The ledger: the state of every id, as intervals."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_AHEAD = 16  # Spans looked at to move the watermark: it rarely passes more than two.
+_AHEAD = 16  # Spans read to move the watermark: it rarely passes more than two.
 _MISS = "missed:"
 _NOTES = ("first", "attempts", "held", "watermark", "lane")
-_NOBODY = "nobody"  # The lane of a ledger that nothing was ever asked for.
+_NOBODY = "nobody"  # The lane of a ledger without requests.
 
 
 class IdsLedger:
-    """Made by `await IdsLedger.open(folder)`, or `over` something else that keeps spans. One
-    process writes; others open it to look."""
+    """Made by `await IdsLedger.open(folder)`, or `over` another store of spans. One process writes;
+    others open it to read."""
 
     def __init__(self, lane: str) -> None:
-        # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
+        # One thread: a sync never blocks the event loop, and nothing below needs a lock.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self.lane = lane
         self.first: int | None = None
@@ -46,7 +46,7 @@ class IdsLedger:
         self.misses: dict[int, Miss] = {}
         self._attempts: Counter[str] = Counter()
         self.held = 0.0  # The lane is held until then.
-        # Told which ids have come to be missed, and which no longer are, once it is on disk.
+        # Called with the ids that became missed, and that no longer are, after the commit.
         self.on_change: list[Callable[[Iterable[int], Iterable[int]], None]] = []
 
     @classmethod
@@ -85,7 +85,7 @@ class IdsLedger:
         self._advance()
 
     async def begin(self, first: int) -> None:
-        """Everything below the first id is none of this crawl's business."""
+        """Start at this id; lower ids are not part of the crawl."""
         await self._call(lambda: self._file.write((), {"first": first}))
         self.first = self.watermark = self.beyond = first
 
@@ -93,11 +93,11 @@ class IdsLedger:
         return await self._call(self._position)
 
     async def noted(self, name: str) -> Any:
-        """A note that `note_soon` has kept, or None."""
+        """A note that `note_soon` has saved, or None."""
         return (await self._call(lambda: self._file.notes([name])))[0]
 
     def note_soon(self, name: str, value: Any) -> None:
-        """For what is good to know after a crash, and no loss if it is not."""
+        """Save a note without waiting; a crash may lose it."""
 
         def run() -> None:
             try:
@@ -111,12 +111,12 @@ class IdsLedger:
         assert self.first is not None, "a crawl has begun"
         return position_of(self._file.spans(), self.first, self.watermark, self.beyond)
 
-    # --- What a crawl writes ---
+    # --- Writing ---
 
-    async def record(self, told: Sequence[tuple[Receipt[Any], Sequence[LedgerEntry]]]) -> None:
-        """Tries, and what each puts into the ledger: all in one transaction."""
-        entries = [(receipt, entry) for receipt, all_of_it in told for entry in all_of_it]
-        attempts = self._attempts + Counter(str(receipt.reason) for receipt, _ in told)
+    async def record(self, batch: Sequence[tuple[Receipt[Any], Sequence[LedgerEntry]]]) -> None:
+        """Record attempts and their ledger entries in one transaction."""
+        entries = [(receipt, entry) for receipt, all_of_it in batch for entry in all_of_it]
+        attempts = self._attempts + Counter(str(receipt.reason) for receipt, _ in batch)
         changes = missed_changes(self.misses, entries)
         came, went = changes.came, changes.went
         notes: dict[str, Any] = {"attempts": dict(attempts), "lane": self.lane}
@@ -124,7 +124,7 @@ class IdsLedger:
         notes |= {f"{_MISS}{number}": None for number in went}
         spans = [span_of(entry) for _, entry in entries]
         await self._call(partial(self._write, spans, notes))
-        # Committed: only now may memory follow the disk.
+        # Memory is updated only after the commit.
         self._attempts = attempts
         for number in went:
             self.misses.pop(number, None)
@@ -137,7 +137,7 @@ class IdsLedger:
         self.held = until
         await self._call(lambda: self._file.write((), {"held": until}))
 
-    # --- What the commands need ---
+    # --- For the commands ---
 
     async def cursor(self) -> str | None:
         return None if self.first is None else str(self.watermark)
@@ -152,7 +152,7 @@ class IdsLedger:
             Reason.PARSE_ERROR: missed[Reason.PARSE_ERROR],
         }
         known = self.beyond - (self.first or 0)
-        # What is not surveyed is neither: most of it was never an id.
+        # Unsurveyed ids are neither open nor settled: most of them never existed.
         open_ = known - sum(settled.values()) - lengths[LedgerMark.UNSURVEYED]
         return Counts(
             open=open_,
@@ -163,7 +163,7 @@ class IdsLedger:
         )
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
-        """Ids that were missed, are withheld, or are holes; gaps are listed as ranges elsewhere."""
+        """Missed and withheld ids, and holes; gaps are listed as ranges elsewhere."""
         for span in await self._call(lambda: list(self._file.spans())):
             for number, word in failures_in(span, self.misses, reason):
                 miss = self.misses.get(number, Miss())
@@ -185,11 +185,11 @@ class IdsLedger:
         return await self._call(run)
 
     async def marked(self, *marks: LedgerMark) -> Sequence[Span]:
-        """Every span with one of these marks; what has no mark yet is pending."""
+        """Every span with one of these marks; ids without a mark are pending."""
         return await self._call(lambda: sorted(self._marked(marks)))
 
     async def show(self, see: Callable[[Span], None], *marks: LedgerMark) -> None:
-        """The same one by one, for who keeps few of them; called in the ledger's own thread."""
+        """Call `see` with each of these spans, in the ledger's thread, without a list of them."""
 
         def run() -> None:
             for span in self._marked(marks):
@@ -224,7 +224,7 @@ class IdsLedger:
         self._advance()
 
     def _advance(self) -> None:
-        """Move the watermark over what is settled without a break."""
+        """Move the watermark to the end of the settled ids."""
         for span in self._file.spans(self.watermark, _AHEAD):
             if span.start > self.watermark or mark_of(span.word) is LedgerMark.PENDING:
                 return

@@ -1,4 +1,4 @@
-"""Which ids come to be missed, and which no longer are, by what was settled; and their reasons."""
+"""Missed ids: which ids become missed or are no longer, from ledger entries; and their reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MissChanges:
 def missed_changes(
     misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt[Any], LedgerEntry]]
 ) -> MissChanges:
-    """Against what is missed now; later entries have the last word."""
+    """The changes to the missed ids; later entries override earlier ones."""
     changes = MissChanges()
     for receipt, entry in entries:
         if entry.mark is LedgerMark.MISSED:
@@ -46,14 +46,14 @@ def _within(entry: LedgerEntry, *missed: Mapping[int, Miss]) -> list[int]:
 
 
 def missed_for(miss: Miss) -> Reason:
-    """Answers that could not be read are another matter than no answers."""
+    """The reason of a miss: unreadable answers, or no answers."""
     return Reason.PARSE_ERROR if miss.reason == Reason.PARSE_ERROR else Reason.HTTP_ERROR
 
 
 def failures_in(
     span: Span, misses: Mapping[int, Miss], reason: Reason | None
 ) -> Iterator[tuple[int, Reason]]:
-    """The ids of a span that were not fetched for this reason, or for any."""
+    """The ids of a span that failed for this reason, or for any."""
     word = _failure_of(span)
     if mark_of(span.word) is LedgerMark.MISSED:
         for number in range(span.start, span.end):
@@ -65,8 +65,8 @@ def failures_in(
 
 
 def put_back(span: Span, misses: Mapping[int, Miss], reason: Reason | None) -> list[Span]:
-    """What a retry asks for again. Without a reason only what was missed: withheld ids are asked
-    for again by themselves, and holes are answers."""
+    """The spans that a retry reopens. Without a reason only missed ids: withheld ids are requested
+    again anyway, and holes are answers."""
     mark = mark_of(span.word)
     if mark is not LedgerMark.MISSED:
         return [span] if reason is not None and _failure_of(span) is reason else []

@@ -33,9 +33,9 @@ class DecisionFile:
             file.write(json.dumps(asdict(decision)) + "\n")
         self._lines += 1
         if self._lines >= 2 * _DECISIONS_KEPT:
-            kept = _lines(self._path)[-_DECISIONS_KEPT:]
-            _replace(self._path, "".join(line + "\n" for line in kept))
-            self._lines = len(kept)
+            newest = _lines(self._path)[-_DECISIONS_KEPT:]
+            _replace(self._path, "".join(line + "\n" for line in newest))
+            self._lines = len(newest)
 
 
 def _lines(path: Path) -> list[str]:
@@ -49,8 +49,8 @@ NOW_NOTE = "now"  # The same figures, in a ledger that others can look at.
 
 
 class MissedLog:
-    """One id a line; one that no longer is missed is gone from it. The ledger is the truth: the
-    file is made anew from it when a crawl begins."""
+    """One missed id a line; ids that are no longer missed are removed. The file is a copy of the
+    ledger, and is rebuilt when a crawl begins."""
 
     def __init__(self, path: Path, missed: Iterable[int]) -> None:
         self._path = path
@@ -75,17 +75,17 @@ class MissedLog:
 
 
 class NewestIds:
-    """The ids seen last, with their times, for the next start, wherever that may be."""
+    """The last seen ids, with their times, for the next start on any machine."""
 
-    def __init__(self, told: str | None, save: Callable[[str], None]) -> None:
+    def __init__(self, saved: str | None, save: Callable[[str], None]) -> None:
         self._save = save
-        self.before = _seen(told or "[]")  # By the crawl that was here before.
+        self.before = _seen(saved or "[]")  # Of the previous crawl.
         self._seen: deque[tuple[int, float]] = deque(self.before, maxlen=_SEEN_KEPT)
         self._changed = False
         self._newest_at = max((at for _, at in self.before), default=None)
 
     def reached(self, happened_at: float) -> None:
-        """An id that happened then was fetched, or is known to exist."""
+        """An id with an event of this time was fetched, or is known to exist."""
         self._newest_at = max(happened_at, self._newest_at or happened_at)
 
     def age(self, now: float) -> float | None:
@@ -104,21 +104,21 @@ class NewestIds:
 
 def head_file(path: Path) -> NewestIds:
     try:
-        told = path.read_text("utf-8")
+        saved = path.read_text("utf-8")
     except (FileNotFoundError, ValueError):
-        told = None
-    return NewestIds(told, partial(_replace, path))
+        saved = None
+    return NewestIds(saved, partial(_replace, path))
 
 
-def _seen(told: str) -> list[tuple[int, float]]:
+def _seen(saved: str) -> list[tuple[int, float]]:
     try:
-        return [(int(number), float(at)) for number, at in json.loads(told)]
+        return [(int(number), float(at)) for number, at in json.loads(saved)]
     except (ValueError, TypeError):
         return []
 
 
 def write_now(folder: Path, figures: Mapping[str, Any]) -> None:
-    """For other processes to read; a torn or old one is worth nothing, so no fsync."""
+    """Save the figures for other processes; without fsync, because old figures have no value."""
     _replace(folder / NOW, json.dumps(figures))
 
 

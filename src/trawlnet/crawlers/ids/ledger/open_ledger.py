@@ -1,4 +1,4 @@
-"""The ledger where it is kept: in the workspace, or in Redis for whoever is active."""
+"""Opens the ledger: in the workspace, or in Redis for the active process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEDGER = "ledger"
 async def ledger_to_write(
     config: IdsConfig, state: Path, lane: str = "", token: str = ""
 ) -> IdsLedger:
-    """For the one process that may; in Redis it is known by its token."""
+    """For the one writing process; in Redis its token identifies it."""
     if not config.redis_address:
         return await IdsLedger.open(state / _LEDGER, lane)
     ledger = await IdsLedger.over(partial(_keys, config, lane, token), lane)
@@ -38,13 +38,13 @@ async def ledger_to_write(
 
 
 def is_begun(config: IdsConfig, state: Path) -> bool:
-    """False: there is no ledger. On a server it must be asked for."""
+    """Whether there may be a ledger; one on a server must be queried."""
     return bool(config.redis_address) or _file_of(state).exists()
 
 
 @asynccontextmanager
 async def looked_at(config: IdsConfig, state: Path) -> AsyncIterator[IdsLedger | None]:
-    """The ledger as it is now, also while a crawl runs; None if there is none."""
+    """The present ledger, also while a crawl runs; None if there is none."""
     if not is_begun(config, state):
         yield None
         return
@@ -59,7 +59,7 @@ async def looked_at(config: IdsConfig, state: Path) -> AsyncIterator[IdsLedger |
 
 
 def check_shareable(config: IdsConfig) -> None:
-    """Raises NotReady for a crawl that nobody could take over."""
+    """Raises NotReady for a crawl that no standby could take over."""
     if config.redis_address and not config.queue:
         raise NotReady(
             "a ledger in Redis needs a queue that the standby process can reach, too",

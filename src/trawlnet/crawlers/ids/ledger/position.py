@@ -1,4 +1,4 @@
-"""Where a crawl of ids stands, read off the spans of its ledger."""
+"""The position of a crawl of ids, read from the spans of its ledger."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of, word_of
 from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.stores.spans import Span
 
-# Gaps of ledgers that are older than the survey: only their edges were looked at.
+# Gaps from before the survey existed: only their edges were checked.
 _NOT_LOOKED_INTO = frozenset(
     word_of(LedgerMark.GAP, f"skipped by the {who}") for who in ("counter", "gap checker")
 )
@@ -18,12 +18,12 @@ _NOT_LOOKED_INTO = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LedgerPosition:
-    """What a pilot needs to go on."""
+    """The data that a pilot needs to continue."""
 
     first: int
-    watermark: int  # Everything below it is settled.
-    beyond: int  # Nothing from here on was ever settled.
-    pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
+    watermark: int  # Every id below it is settled.
+    beyond: int  # No id from here on is settled.
+    pending: Sequence[tuple[int, int]]  # Unsettled ranges between the two.
     embargoed: Sequence[tuple[int, int]]
     unsurveyed: Sequence[tuple[int, int, int]] = ()  # Inside gaps; every so many were asked for.
 

@@ -1,4 +1,4 @@
-"""Second chances: ids that errors have used up are asked for again, some rounds long."""
+"""Second chances: requests missed ids again, for some rounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from trawlnet.crawlers.ids.ledger.span_codec import Miss
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerEntry, LedgerMark, Purpose
 
-SHARE = 0.1  # Of the budget, for ids that were missed before.
+SHARE = 0.1  # Share of the budget for missed ids.
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +17,16 @@ class ChancePolicy:
     per_second: float = 2.0  # Requests; the rest of the budget is the pilot's.
     after: float = 900.0  # Seconds before the first round; each further one waits twice as long.
     rounds: int = 5
-    pause: float = 60.0  # When the API is away, or has had enough of us.
+    pause: float = 60.0  # Seconds to wait while the API is off or throttles.
 
 
 class SecondChances:
-    """An asker beside the pilot. No I/O and no clock: time is handed in."""
+    """An asker beside the pilot. No I/O and no clock: the caller passes the time."""
 
     def __init__(self, policy: ChancePolicy) -> None:
         self._policy = policy
-        self._heap: list[tuple[float, int, int]] = []  # Due, id, rounds used up.
-        self._out: dict[int, int] = {}  # Asked for now: their rounds.
+        self._heap: list[tuple[float, int, int]] = []  # Due time, id, used rounds.
+        self._out: dict[int, int] = {}  # Ids in flight -> their rounds.
         self._next_ask = 0.0
 
     def allow(self, max_rps: float) -> None:
@@ -36,7 +36,7 @@ class SecondChances:
         return len(self._heap) + len(self._out)
 
     def remember(self, now: float, misses: Mapping[int, Miss]) -> None:
-        """What the ledger holds when a crawl begins."""
+        """Load the missed ids of the ledger when a crawl begins."""
         for number, miss in misses.items():
             self._plan(number, miss.rounds, miss.at)
 
@@ -65,7 +65,7 @@ class SecondChances:
                     LedgerEntry(number, number + 1, LedgerMark.HOLE, "not found when asked again")
                 ]
             case AnswerVerdict.DISABLED | AnswerVerdict.THROTTLED:
-                # That says nothing about the id.
+                # Inconclusive about the id.
                 due = now + max(answer.wait or 0.0, self._policy.pause)
                 heapq.heappush(self._heap, (due, number, rounds))
                 return ()
@@ -74,19 +74,19 @@ class SecondChances:
                 return [LedgerEntry(number, number + 1, LedgerMark.MISSED, AGAIN)]
 
     def heard(self, now: float, verdict: AnswerVerdict) -> None:
-        """Of any answer: while the whole API is away, nobody but the pilot's canary asks."""
+        """Receives every answer: while the API is off, only the pilot's canary is sent."""
         if verdict is AnswerVerdict.DISABLED:
             self._next_ask = max(self._next_ask, now + self._policy.pause)
 
     def noted(self, now: float, entries: Sequence[LedgerEntry]) -> None:
-        """What the pilot writes into the ledger: there may be something in it for us."""
+        """Receives the pilot's ledger entries, which may have missed ids."""
         for entry in entries:
             if entry.mark is LedgerMark.MISSED and entry.reason != AGAIN:
                 for number in range(entry.start, entry.end):
                     self._plan(number, 0, now)
 
     def _plan(self, number: int, rounds: int, since: float) -> None:
-        """What has had all its rounds stays missed, until somebody says retry."""
+        """After all its rounds an id stays missed, until `retry`."""
         if rounds < self._policy.rounds:
             due = since + self._policy.after * 2.0**rounds
             heapq.heappush(self._heap, (due, number, rounds))

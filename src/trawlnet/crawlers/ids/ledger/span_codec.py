@@ -1,4 +1,4 @@
-"""How a mark with its reason is written down as the word of a span, and what is kept of a miss."""
+"""The format of marks as words of spans, and of the notes about missed ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LONGEST = 80  # Characters of a reason.
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """What is known of an id whose tries were used up by errors."""
+    """A missed id: errors used up its tries."""
 
-    rounds: int = 0  # Second chances that it has had.
+    rounds: int = 0  # Second chances so far.
     at: float = 0.0
     attempt: int = 0
     detail: str = ""
@@ -27,7 +27,7 @@ class Miss:
 
 
 def word_of(mark: LedgerMark, reason: str) -> str:
-    # Everything that is done is one word: neighbours become one span.
+    # All done ids have the same word, so that neighbours merge into one span.
     return str(mark) if mark is LedgerMark.DONE or not reason else f"{mark} {reason[:_LONGEST]}"
 
 

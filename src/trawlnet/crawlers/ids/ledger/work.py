@@ -1,4 +1,4 @@
-"""The work of a crawl of ids: its askers think up the tasks, its ledger keeps what came of them."""
+"""The work of a crawl of ids: askers choose the tasks, the ledger records their results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, LaneWork, Lease, Work
 from trawlnet.engine.task import Task
 
-_LOOK_EVERY = 1.0  # Seconds after which the askers are asked even if they named no instant.
+_LOOK_EVERY = 1.0  # Seconds between two calls of askers that named no time.
 
 
 class IdsWork:
-    """One lane. Leases are in memory: the process is alone with its ledger, and what it had not
-    settled when it died is pending."""
+    """One lane. Leases are in memory: only this process writes the ledger, and after its death all
+    unsettled ids are pending."""
 
     def __init__(self, ledger: IdsLedger, askers: Askers) -> None:
         self.ledger = ledger
@@ -54,11 +54,11 @@ class IdsWork:
                 self._leases[number] = (asked, now + ttl)
 
     async def settle(self, receipts: Sequence[Receipt[Sequence[LedgerEntry]]]) -> None:
-        told = [(receipt, PendingRequest.of(receipt.task.payload)) for receipt in receipts]
-        for _, asked in told:
-            # Before anybody can be given one of them again: a request that was never sent.
+        pairs = [(receipt, PendingRequest.of(receipt.task.payload)) for receipt in receipts]
+        for _, asked in pairs:
+            # A request that was never sent may be leased again from here on.
             self._leases.pop(asked.number, None)
-        await self.ledger.record([(one, self._entries(one, asked)) for one, asked in told])
+        await self.ledger.record([(one, self._entries(one, asked)) for one, asked in pairs])
 
     async def hold(self, lane: str, until: float) -> None:
         await self.ledger.hold(until)
@@ -87,7 +87,7 @@ class IdsWork:
     ) -> Sequence[LedgerEntry]:
         if receipt.news is not None:
             return receipt.news
-        # The engine's own word: the request was never sent, or our code broke.
+        # An outcome of the engine: the request was never sent, or our code failed.
         if receipt.reason is Reason.PARKED:
             self._askers.returned(asked)
             return ()

@@ -1,7 +1,7 @@
-"""What a report can tell about its run, which changed over the years.
+"""Which fields of a report describe its run; they changed over the years.
 
-A run is fresh when it was begun at the first encounter. Reports told this by a phase number, later
-not at all, and then by a flag that could be trusted only in part for the first three months.
+A run is fresh if it began at the first encounter. Reports had a phase number for this, later
+nothing, and then a flag that was only partly reliable for the first three months.
 """
 
 from __future__ import annotations

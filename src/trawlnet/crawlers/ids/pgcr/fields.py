@@ -1,4 +1,4 @@
-"""Reading one field of a report: strict about numbers and ids, bounded in every direction."""
+"""Reads single fields of a report: strict about numbers and ids, with limits on all values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from trawlnet.malformed import Malformed
 from trawlnet.tables.instances.instance import MAX_COUNT, MAX_HASH, MAX_ID
 
-_LONGEST_TEXT = 256  # Characters of a name or path that are kept in the tables.
+_LONGEST_TEXT = 256  # Characters of a name or path in the tables.
 _MOST_DIGITS = 19
 _EARLIEST = datetime(2014, 1, 1, tzinfo=UTC)  # No such game before, no such date after.
 _LATEST = datetime(2200, 1, 1, tzinfo=UTC)
@@ -23,7 +23,7 @@ def mapping(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def sequence(value: Any, name: str) -> Sequence[Any]:
-    """A list; one that is missing is as good as empty."""
+    """A list; a missing one counts as empty."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
@@ -69,7 +69,7 @@ def optional_flag(value: Any, name: str) -> bool | None:
 
 
 def text(value: Any) -> str:
-    """Names decide nothing: one that is not text is as good as none."""
+    """A name; anything but text counts as empty."""
     return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""A carnage report becomes an instance: who played, for how long, how it ended. Pure functions."""
+"""Turns a carnage report into an instance: players, times, result. Pure functions."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ Entry = Mapping[str, Any]
 
 
 def is_raid(raw: Mapping[str, Any]) -> bool:
-    """Told by the mode: lists of hashes are out of date on the first day of a new raid."""
+    """By the mode: lists of hashes are outdated on the first day of a new raid."""
     details = mapping(_report(raw).get("activityDetails"), "activityDetails")
     return whole(details.get("mode"), "mode") == _RAID_MODE
 
 
 def store_message(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What the queue `instance_store` carries."""
+    """A message of the queue `instance_store`."""
     return {"instance": to_message(process(raw)), "pgcr": raw}
 
 
 def process(raw: Mapping[str, Any]) -> Instance:
-    """Of a report, in its envelope or without. Raises Malformed: the API does hand out reports
-    that are not whole, and most of them are when they are asked for again."""
+    """Process a report, with or without its envelope. Raises Malformed: the API sometimes returns
+    incomplete reports, most of which are complete when requested again."""
     report = _report(raw)
     details = mapping(report.get("activityDetails"), "activityDetails")
     entries = [mapping(entry, "an entry") for entry in sequence(report.get("entries"), "entries")]
@@ -88,7 +88,7 @@ def process(raw: Mapping[str, Any]) -> Instance:
 class _PlayedRun:
     started: datetime
     duration: int  # Seconds.
-    finished: bool  # It came to its end; each player may still have left before.
+    finished: bool  # The run was completed; a player may still have left before.
 
 
 def _report(raw: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -96,12 +96,12 @@ def _report(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _require_whole(entries: Sequence[Entry]) -> None:
-    """Every entry is looked at: half a report gives wrong figures for everybody in it."""
+    """Check every entry: an incomplete report would give wrong figures for all its players."""
     if not entries:
         raise Malformed("nobody is listed")
-    told = stat(_values(entries[0]), "playerCount")
-    if told != len(entries):
-        raise Malformed(f"playerCount is {told}, but {len(entries)} are listed")
+    count = stat(_values(entries[0]), "playerCount")
+    if count != len(entries):
+        raise Malformed(f"playerCount is {count}, but {len(entries)} are listed")
     for number, entry in enumerate(entries):
         if entry.get("extended") is None:
             raise Malformed(f"entry {number} has no extended values")
@@ -111,16 +111,16 @@ def _require_whole(entries: Sequence[Entry]) -> None:
 
 
 def _duration(entries: Sequence[Entry]) -> int:
-    """The first entry tells it, unless it is one of those that stayed empty."""
-    told = (stat(_values(entry), "activityDurationSeconds") for entry in entries)
-    duration = next(seconds for seconds in told if seconds > 0)
+    """From the first entry that has one."""
+    durations = (stat(_values(entry), "activityDurationSeconds") for entry in entries)
+    duration = next(seconds for seconds in durations if seconds > 0)
     if duration > _LONGEST_SECONDS:
         raise Malformed(f"activityDurationSeconds is {duration}")
     return duration
 
 
 def _by_membership(entries: Iterable[Entry]) -> Iterable[Sequence[Entry]]:
-    """Somebody who changed characters is one player."""
+    """The entries of each player, who may have changed characters."""
     grouped: dict[int, list[Entry]] = {}
     for entry in entries:
         grouped.setdefault(_membership(entry), []).append(entry)
@@ -145,7 +145,7 @@ def _player(entries: Sequence[Entry], run: _PlayedRun) -> Player:
         icon_path=text(user.get("iconPath")),
         completed=run.finished and any(character.completed for character in characters),
         time_played_seconds=time_played(map(_stay, entries), run.duration),
-        # Nobody is seen after the end, whatever the counters say.
+        # Limited to the end of the run, which counters may exceed.
         last_seen=run.started + timedelta(seconds=max(0, min(first_left, run.duration))),
         characters=characters,
     )
@@ -173,7 +173,7 @@ def _stay(entry: Entry) -> tuple[int, int]:
 
 
 def _by_character(entries: Iterable[Entry]) -> Iterable[Sequence[Entry]]:
-    """Who left and came back with the same character is listed twice."""
+    """The entries of each character: one that left and returned is listed twice."""
     grouped: dict[int, list[Entry]] = {}
     for entry in entries:
         grouped.setdefault(id64(entry.get("characterId"), "characterId"), []).append(entry)
@@ -222,8 +222,8 @@ def _weapons(entries: Iterable[Entry]) -> tuple[Weapon, ...]:
 
 def _skulls(report: Mapping[str, Any]) -> tuple[int, ...]:
     """Each once, in their order; zero is a slot that stayed empty."""
-    told = sequence(report.get("selectedSkullHashes"), "selectedSkullHashes")
-    return tuple(dict.fromkeys(hash32(one, "a skull hash") for one in told if one != 0))
+    hashes = sequence(report.get("selectedSkullHashes"), "selectedSkullHashes")
+    return tuple(dict.fromkeys(hash32(one, "a skull hash") for one in hashes if one != 0))
 
 
 def _values(entry: Entry) -> Any:

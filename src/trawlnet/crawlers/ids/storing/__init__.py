@@ -1,1 +1,1 @@
-"""From the queue to the tables: the workers of `ids store`, and how far they are behind."""
+"""Storing: moves messages from the queue to the tables, and measures the backlog."""

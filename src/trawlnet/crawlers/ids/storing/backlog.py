@@ -1,4 +1,4 @@
-"""How far storing is behind the crawl: its figures, and what of them is worth an alert."""
+"""The backlog of storing: its figures, and its alerts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _BEHIND, _BEHIND_OVER = 600.0, 60.0  # Seconds.
 
 @dataclass(slots=True)
 class Backlog:
-    """Messages are known to be no older than the instant at which the queue was last empty."""
+    """No message is older than the time at which the queue was last empty."""
 
     queue: Queue
     tally: StoringCounts
     alerts: Alerts
     clock: Clock
-    path: Path  # Where the figures are left for `status`.
+    path: Path  # The file of the figures, for `status`.
     depth: int = 0
     empty_at: float = field(default=0.0)
     _behind: bool = False
@@ -85,7 +85,7 @@ def read_backlog(path: Path) -> dict[str, Any]:
 
 
 def backlog_row(found: Mapping[str, Any], depth: int | None, now: float) -> dict[str, Any]:
-    """For `status`. `depth` is what a look at the queue has told, if that was possible."""
+    """The rows of `status`. `depth` is the measured depth of the queue, if it is known."""
     known = found.get("queue_depth") if depth is None else depth
     behind = None if "empty_at" not in found else max(0.0, now - found["empty_at"])
     return {

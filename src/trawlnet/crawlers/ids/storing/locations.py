@@ -1,4 +1,4 @@
-"""Where what the ids crawler publishes and stores is kept: in the workspace, unless a URL says."""
+"""The places of queue and tables: in the workspace, or at a configured URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trawlnet.crawlers.ids.config import IdsConfig
 
-KEYS = "ids:"  # What every key in Redis begins with.
+KEYS = "ids:"  # The prefix of all keys in Redis.
 _SPOOL = "spool"
 _DATABASE = Path("state", "ids", "instances.db")
 

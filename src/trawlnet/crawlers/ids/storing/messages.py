@@ -1,4 +1,4 @@
-"""What the queues of an ids crawl carry: reports that were processed, and items as they are."""
+"""The messages of an ids crawl's queues: processed reports, and plain items."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trawlnet.tables.instances.instance import MAX_ID, Instance, from_message
 
 
 class Read(NamedTuple):
-    """A message, understood."""
+    """A parsed message."""
 
     number: int
     raw: bytes  # JSON.
-    instance: Instance | None = None  # None: there is nothing to process about it.
+    instance: Instance | None = None  # None for a plain item.
 
 
 def read_report(body: Any) -> Read:
@@ -47,10 +47,10 @@ def _require_object(body: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MessageKind:
-    """What a queue carries, and where its raw bodies go."""
+    """The kind of a queue's messages, and the table of their raw bodies."""
 
     queue: str
-    what: str  # Things of this kind, in one word.
+    what: str  # The plural name of its items.
     read: Callable[[Any], Read]
     table: RawTable
 

@@ -1,4 +1,4 @@
-"""The sink: what was found is in its queue, for good, before the ledger says so."""
+"""The sink: publishes found items durably, before the ledger records them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FoundId:
 
 
 class QueueingSink:
-    """Published twice after a crash between the two writes; the key in a message tells."""
+    """A crash between the two writes publishes an item twice; its key shows that."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class QueueingSink:
         may_put: Callable[[], Awaitable[None]],
     ) -> None:
         self._found = found
-        self._on_published = on_published  # With how many more there are now.
+        self._on_published = on_published  # Called with the number of new messages.
         self._may_put = may_put  # Raises when another process has taken over.
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:

@@ -1,4 +1,4 @@
-"""When nobody stores what is published, the spool must not fill the disk: the crawl waits."""
+"""The limit of the spool: the crawl waits when too many messages are not stored, to save disk."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 SPOOL_FULL, SPOOL_HAS_ROOM = "spool full", "spool has room"
 _LOOK_EVERY = 1.0
-_ROOM_AGAIN = 0.9  # Of the bound: one message less is not worth waking up for.
+_ROOM_AGAIN = 0.9  # Share of the limit at which the crawl continues.
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolLimit:
-    """Asking is stopped, not publishing: what was answered is settled, and the crawl can end."""
+    """Stops requests, not publishing: answered ids are settled, and the crawl can end."""
 
     queue: Queue
     askers: Askers

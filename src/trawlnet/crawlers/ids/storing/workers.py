@@ -1,4 +1,4 @@
-"""Queue workers: what a crawl has published becomes rows, once each, whatever crashes in between.
+"""Queue workers: store each published message once, despite crashes.
 
 A message is acked when both stores have it for good. The raw report goes first: when the process
 dies between the two, the message comes again, the report is found there, and the instance is added.
@@ -31,18 +31,18 @@ log = logging.getLogger(__name__)
 class StoreLimits:
     workers: int = 2  # While one batch is with the one store, the next is with the other.
     batch: int = 100  # Messages stored together, at most.
-    patience: float = 60.0  # How long a store may be away before the run gives up.
-    first_pause: float = 0.5  # Before the second try; doubles up to the longest.
+    patience: float = 60.0  # Seconds without a store after which the run gives up.
+    first_pause: float = 0.5  # Seconds before the second try; doubles up to the longest.
     longest_pause: float = 5.0
 
 
 @dataclass(slots=True)
 class StoringCounts:
-    """What one run has done."""
+    """The counts of one run."""
 
     stored: int = 0
-    repeated: int = 0  # Were there before.
-    put_aside: int = 0  # Messages that nobody understands; kept among the queue's poison.
+    repeated: int = 0  # Messages that were stored before.
+    put_aside: int = 0  # Messages that could not be parsed, now in the poison queue.
 
 
 class Storing:
@@ -63,7 +63,7 @@ class Storing:
         self._clock = clock
         self._stop = stop
         self._limits = limits or StoreLimits()
-        # Looking which reports are there and adding the others must not interleave.
+        # Reading which reports exist and adding the others must not interleave.
         self._raw = asyncio.Lock()
         self.done = StoringCounts()
 
@@ -74,8 +74,8 @@ class Storing:
         drain: bool,
         on_progress: Callable[[StoringCounts], None] = lambda tally: None,
     ) -> None:
-        """Without end, or until the queue is empty. Raises TablesError and SinkError; what was not
-        acked then comes again."""
+        """Run until stopped, or until the queue is empty. Raises TablesError and SinkError;
+        messages without an ack are delivered again."""
         limits = self._limits
         inbox = DeliveryBatches(limits.batch)
         workers = [self._work(inbox, on_progress) for _ in range(limits.workers)]
@@ -115,18 +115,18 @@ class Storing:
         try:
             await self._patiently(parcels)
         except TablesRefused as refused:
-            # Whose fault it is shows when each goes alone.
+            # Store them one by one, to find the one that fails.
             if len(parcels) == 1:
                 await self._put_aside(parcels[0].delivery, refused.message)
             else:
                 for parcel in parcels:
                     await self._store([parcel])
             return
-        # Together: a spool saves its bookmark once for all of them.
+        # Together, so that a spool saves its bookmark once for all.
         await asyncio.gather(*(parcel.delivery.ack() for parcel in parcels))
 
     async def _patiently(self, parcels: Sequence[_Parcel]) -> None:
-        """A store that is away for a moment is waited for."""
+        """Wait for a store that does not answer for a moment."""
         limits = self._limits
         pause, end = limits.first_pause, self._clock.now() + limits.patience
         while True:
@@ -135,8 +135,8 @@ class Storing:
             except (TablesUnreachable, TablesBusy) as away:
                 if self._clock.now() + pause > end or self._stop.is_set():
                     raise
-                told = {"error": away.message, "again_in": pause}
-                log.warning("store unreachable", extra=told)
+                fields = {"error": away.message, "again_in": pause}
+                log.warning("store unreachable", extra=fields)
             await self._clock.sleep(pause)
             pause = min(limits.longest_pause, pause * 2)
 
@@ -165,7 +165,7 @@ class _Parcel(NamedTuple):
 async def _until_done(
     workers: Sequence[Coroutine[Any, Any, None]], beside: Sequence[Coroutine[Any, Any, None]]
 ) -> None:
-    """Until all workers have ended well, or the first of anybody's troubles."""
+    """Wait until all workers have ended, or until the first error."""
     try:
         async with asyncio.TaskGroup() as group:
             companions = [group.create_task(one) for one in beside]
@@ -177,7 +177,7 @@ async def _until_done(
 
 
 class DeliveryBatches:
-    """Whoever takes gets all that has come together, up to a bound: batches grow with the load."""
+    """`take` returns all messages that have gathered, up to a limit: batches grow with the load."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -193,7 +193,7 @@ class DeliveryBatches:
                 self._changed.notify_all()
 
     async def take(self, most: int) -> list[Delivery]:
-        """At least one, unless it is closed and empty."""
+        """At least one message, unless it is closed and empty."""
         async with self._changed:
             await self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
             taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
@@ -201,7 +201,7 @@ class DeliveryBatches:
             return taken
 
     async def close(self, *, forget: bool) -> None:
-        """No more comes. What waits is still handed out, unless it is to be forgotten."""
+        """No more messages come. Waiting ones are still returned, unless `forget` is set."""
         async with self._changed:
             self._closed = True
             if forget:

@@ -1,1 +1,1 @@
-"""How PDSes come into the registry: the PLC directory, relays, accounts that somebody mentioned."""
+"""Discovers PDSes for the registry: from the PLC directory, relays, and mentioned accounts."""

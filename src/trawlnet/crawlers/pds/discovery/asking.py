@@ -1,4 +1,4 @@
-"""Asking again, in a source that is no task of a crawl."""
+"""Retries requests of a source, which are no tasks of a crawl."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POLICY = RetryPolicy(attempts=4, patience=20, base=0.5, cap=300.0)
 async def patiently(
     ask: Callable[[], Awaitable[T | Outcome]], key: str, clock: Clock, policy: RetryPolicy = POLICY
 ) -> T | Outcome:
-    """The answer, or the last trouble when asking again does not help."""
+    """The answer, or the last failure after all retries."""
     tries = waits = 0
     while True:
         answer = await _asked(ask, clock)

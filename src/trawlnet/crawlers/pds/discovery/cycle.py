@@ -1,4 +1,4 @@
-"""One cycle of discovery over every source that was configured, now or again and again."""
+"""One round of discovery over all configured sources."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from trawlnet.webpage.origin import canonical_origin
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySources:
-    """Where PDSes are to be looked for."""
+    """The configured sources of PDSes."""
 
-    directory: str  # Origin of the PLC directory, in any case for looking up DIDs.
+    directory: str  # Origin of the PLC directory; always needed to look up DIDs.
     enumerates_plc: bool
     mirror: Path | ClickHouseServer
     relays: Sequence[str] = ()  # Origins.
@@ -37,15 +37,15 @@ class DiscoverySources:
 
     @property
     def name(self) -> str:
-        """Another for other sources: what was looked for there says nothing about these."""
-        told = f"{self.enumerates_plc and self.directory} {sorted(self.relays)} {self.dids}"
+        """The note of the last round, which differs for other sources."""
+        sources = f"{self.enumerates_plc and self.directory} {sorted(self.relays)} {self.dids}"
         if self.mentions:
-            told += " mentions"
-        return f"discovered {zlib.crc32(told.encode()):08x}"
+            sources += " mentions"
+        return f"discovered {zlib.crc32(sources.encode()):08x}"
 
 
 def wanted(config: PdsConfig, workspace: Path) -> DiscoverySources:
-    """Raises NotReady for what is written wrongly."""
+    """Raises NotReady for a wrong config."""
     private = config.allow_private_hosts
     directory = canonical_origin(config.directory, allow_private=private)
     if not directory.url:
@@ -57,7 +57,7 @@ def wanted(config: PdsConfig, workspace: Path) -> DiscoverySources:
     if dids is not None:
         check_dids(dids)
     relays = [relay_url(relay, allow_private=private) for relay in config.relay]
-    mirror = tables_place(config, workspace)  # Where `repos plc` leaves it.
+    mirror = tables_place(config, workspace)  # The place of the mirror made by `repos plc`.
     return DiscoverySources(
         directory.url, config.enumerates_plc, mirror, relays, dids, config.mentions
     )
@@ -66,7 +66,7 @@ def wanted(config: PdsConfig, workspace: Path) -> DiscoverySources:
 async def discover(
     finder: Finder, sources: DiscoverySources
 ) -> Mapping[PdsSource, DiscoveryCounts]:
-    """What each source named, and what became of it. One that fails stops no other."""
+    """The counts of each source. A source that fails does not stop the others."""
     tallies: dict[PdsSource, DiscoveryCounts] = {}
     if sources.relays:
         tally = tallies[PdsSource.RELAY] = DiscoveryCounts()

@@ -1,4 +1,4 @@
-"""Telling the registry of what a source names, and counting truthfully what became of it."""
+"""Enters found PDSes into the registry, and counts the results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from trawlnet.engine.ports import Clock
 from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.registry.rules import EntryVerdict, FoundPds
 
-_REMEMBERED = 500_000  # Names; of a source with more, repeats are counted again.
+_REMEMBERED = 500_000  # Names; repeats in a larger source are counted again.
 
 
 @dataclass(slots=True)
 class DiscoveryCounts:
-    """What one source named. Every name found is exactly one of new, known and refused."""
+    """The counts of one source. Every name is exactly one of new, known and refused."""
 
     new: int = 0
     known: int = 0
-    revived: int = 0  # Of the known ones: due again because they were named.
-    refused: Counter[str] = field(default_factory=Counter)  # By why.
-    unresolved: Counter[str] = field(default_factory=Counter)  # DIDs that lead nowhere, by why.
+    revived: int = 0  # Known PDSes that became due because they were found again.
+    refused: Counter[str] = field(default_factory=Counter)  # By reason.
+    unresolved: Counter[str] = field(default_factory=Counter)  # DIDs without a PDS, by reason.
     error: str = ""  # Why the source was not read to its end.
     _seen: set[str] = field(default_factory=set)
 
@@ -54,13 +54,13 @@ class DiscoveryCounts:
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """What every source needs to ask, and to tell."""
+    """The parts that every source needs."""
 
     registry: Registry
     http: Getter
     gate: Gate
     clock: Clock
-    on_wait: Callable[[Wait], None] = unsaid  # For the directory.
+    on_wait: Callable[[Wait], None] = unsaid  # Called when the directory makes us wait.
 
     @property
     def allow_private(self) -> bool:

@@ -1,4 +1,4 @@
-"""PDSes of accounts that somebody mentioned: each DID is looked up, and remembered for a day."""
+"""PDSes of mentioned accounts: each DID is looked up, and its answer is cached for a day."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trawlnet.tables.registry.rules import FoundPds, PdsSource
 from trawlnet.tables.scanned.scanned import Scanned
 
 _AT_ONCE = 10  # DIDs looked up at the same time.
-_PAGE = 500  # Accounts between two notes that they were asked for.
-_MOST_OF_A_ROUND = 50_000  # Three hours at the usual pace of the directory; the rest comes later.
-_ASKED_AGAIN = 30 * 86_400.0  # Seconds until an account that records name is looked up again.
-_BELIEVED = 86_400.0  # Seconds that an answer is good for,
-_RETRIED = 3_600.0  # and that no answer is.
+_PAGE = 500  # Accounts between two saved marks of their lookup.
+_MOST_OF_A_ROUND = 50_000  # Three hours at the usual rate of the directory; the rest comes later.
+_ASKED_AGAIN = 30 * 86_400.0  # Seconds until a mentioned account is looked up again.
+_BELIEVED = 86_400.0  # Seconds for which an answer is cached,
+_RETRIED = 3_600.0  # and for which a failure is.
 _POLICY = RetryPolicy(attempts=2, patience=10, base=0.5, cap=60.0)
 _NO_PDS = "no_pds"
-# What a document, or its absence, says about the DID itself; all else may be different soon.
+# Failures of the DID itself; any other failure may be temporary.
 _ANSWERS = frozenset((str(Reason.NOT_FOUND), str(Reason.REFUSED), _NO_PDS))
 
 
@@ -41,7 +41,7 @@ async def from_dids(
 
 
 async def from_records(finder: Finder, plc_url: str, tally: DiscoveryCounts) -> None:
-    """Accounts that indexed records name, each looked up once in a while."""
+    """Accounts that indexed records mention, each looked up from time to time."""
     tables, after, left = Scanned(finder.registry.db), "", _MOST_OF_A_ROUND
     await tables.migrate()
     since = finder.clock.now() - _ASKED_AGAIN
@@ -78,7 +78,7 @@ async def _lookup(finder: Finder, did: str, plc_url: str) -> DidLookup:
     return DidLookup(did, answer.pds, "" if answer.pds else _NO_PDS, now)
 
 
-_REFUSED = "pds:"  # Before the reason for which a document's endpoint is not used.
+_REFUSED = "pds:"  # Prefix of the reason why a document's endpoint is refused.
 
 
 def _founds(

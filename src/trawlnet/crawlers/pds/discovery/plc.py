@@ -1,4 +1,4 @@
-"""PDSes that the PLC directory names: out of its mirror where there is one, else its export."""
+"""PDSes in the PLC directory: from its mirror if there is one, else from its export."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.registry.rules import FoundPds, PdsSource
 
-_LONGEST_ENDPOINT = 600  # Characters that tell one from another.
-_PARKED = RetryPolicy(patience=1000)  # The reader itself decides when to give up.
+_LONGEST_ENDPOINT = 600  # Characters by which endpoints are distinguished.
+_PARKED = RetryPolicy(patience=1000)  # The reader decides when to give up.
 
 
 async def from_plc(
     finder: Finder, url: str, mirror: Path | ClickHouseServer, tally: DiscoveryCounts
 ) -> None:
-    """`mirror` is where `repos plc` would have left one. Raises Unanswered, TablesError."""
+    """`mirror` is the place that `repos plc` uses. Raises Unanswered, TablesError."""
     async with _mirrored(mirror, url) as tables:
         if tables is not None:
             await _from_mirror(finder, tables, tally)
@@ -41,7 +41,7 @@ async def from_plc(
 
 @asynccontextmanager
 async def _mirrored(where: Path | ClickHouseServer, url: str) -> AsyncIterator[Tables | None]:
-    """None where this directory was not mirrored."""
+    """None if this directory was not mirrored."""
     if _is_absent(where):
         yield None
         return
@@ -56,7 +56,7 @@ def _is_absent(where: Path | ClickHouseServer) -> bool:
 
 async def _from_mirror(finder: Finder, tables: Tables, tally: DiscoveryCounts) -> None:
     found = await endpoints(tables)
-    # The mirror is read as a whole each time: that it names a server again is no news.
+    # The whole mirror is read each time, so a known server in it is no news.
     founds = [
         FoundPds(url, PdsSource.PLC, accounts, is_news=False) for url, accounts in found.items()
     ]
@@ -65,7 +65,7 @@ async def _from_mirror(finder: Finder, tables: Tables, tally: DiscoveryCounts) -
 
 
 async def _from_export(finder: Finder, url: str, tally: DiscoveryCounts) -> None:
-    """From where the last run stopped. What a page names is stored before the place after it."""
+    """Read on from the last run. The PDSes of a page are stored before its cursor."""
     directory = Directory(
         url, finder.http, finder.gate, finder.clock, finder.allow_private, finder.on_wait
     )
@@ -92,7 +92,7 @@ def _founds(page: ExportPage, tally: DiscoveryCounts) -> list[FoundPds]:
 
 
 def _endpoint(row: OperationRow) -> str:
-    """As it was written, so that each is counted once."""
+    """The endpoint as written, so that each is counted once."""
     operation: dict[str, Any] = orjson.loads(row.operation_json)
     of_pds = operation.get("service")
     if row.operation_type != "create":

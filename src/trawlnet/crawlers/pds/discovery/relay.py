@@ -1,4 +1,4 @@
-"""PDSes that a relay names: listHosts, page by page to its end."""
+"""PDSes that a relay lists: reads all pages of listHosts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from trawlnet.tables.registry.rules import FoundPds, PdsSource
 from trawlnet.webpage.origin import canonical_origin
 
 _LIMITS = RequestLimits(total=30.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
-_MOST_HOSTS = 200_000  # Of one relay; the network has some 16,000.
+_MOST_HOSTS = 200_000  # Hosts of one relay; the network has some 16,000.
 _SCHEMES = {"wss": "https", "ws": "http"}
 
 
 def relay_url(text: str, *, allow_private: bool) -> str:
-    """The origin at which a relay answers questions. Raises NotReady."""
+    """The https origin of a relay. Raises NotReady."""
     scheme, colon, rest = text.partition("://")
     asked = f"{_SCHEMES.get(scheme.lower(), scheme)}{colon}{rest}"
     origin = canonical_origin(asked, allow_private=allow_private)
@@ -44,7 +44,7 @@ def relay_url(text: str, *, allow_private: bool) -> str:
 
 
 async def from_relay(finder: Finder, relay: str, tally: DiscoveryCounts) -> None:
-    """`relay` is an origin. What ends the listing early is noted as an error."""
+    """`relay` is an origin. If the listing ends early, the counts have an error."""
     trail, named = Trail(), 0
     while True:
         page = await patiently(partial(_ask, finder, relay, trail), relay, finder.clock)
@@ -85,7 +85,7 @@ def _founds(rows: Sequence[Any], tally: DiscoveryCounts, *, allow_private: bool)
         if url is None:
             tally.refuse(name[:300], "host")
         elif row.get("status") == "banned":
-            # Its operators know better than we do.
+            # The relay's operators banned it.
             tally.refuse(name, "banned")
         else:
             founds.append(_found(url, row))
@@ -99,6 +99,6 @@ def _found(url: str, row: dict[str, Any]) -> FoundPds:
         PdsSource.RELAY,
         accounts=accounts if type(accounts) is int else None,
         connected=status == "active" if isinstance(status, str) else None,
-        # A relay lists hosts for years after they have gone; one that it hears from is news.
+        # A relay lists hosts for years after they have gone; only an active one is revived.
         is_news=status == "active",
     )

@@ -1,4 +1,4 @@
-"""Discovery on an interval of its own: of all that share a registry, one process is at it."""
+"""Repeats discovery at an interval; of all processes that share a registry, one does it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from trawlnet.tables.errors import TablesError
 log = logging.getLogger(__name__)
 
 _AFTER_TROUBLE = 60.0  # Seconds until a round that could not begin is tried again.
-_UNFINISHED = 120.0  # Seconds after which a round that nobody works on is begun again.
-_FRESH = 10.0  # Seconds in which what another process has found is as good as our own round.
-_LOOK_EVERY = 2.0  # Seconds, while another process is at it.
+_UNFINISHED = 120.0  # Seconds after which the round of a dead process is begun again.
+_FRESH = 10.0  # Seconds for which another process's round counts as our own.
+_LOOK_EVERY = 2.0  # Seconds between two checks while another process runs a round.
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the registry says of the last round: when it ended, or who is at it until when."""
+class _LastRound:
+    """The registry's note on the last round: when it ended, or who runs it and until when."""
 
     text: str | None = None
     at: float = 0.0
     by: str = ""
 
     @staticmethod
-    def read(text: str | None) -> _Told:
+    def read(text: str | None) -> _LastRound:
         at, _, by = (text or "0").partition(" ")
-        return _Told(text, float(at), by)
+        return _LastRound(text, float(at), by)
 
     def is_worked_on(self, now: float) -> bool:
         return bool(self.by) and now < self.at
@@ -48,7 +48,7 @@ class _Told:
 
 
 class Rounds:
-    """Restarts do not shorten the interval, and a round whose process died is taken up soon."""
+    """Restarts do not shorten the interval; the round of a dead process is repeated soon."""
 
     def __init__(
         self, finder: Finder, sources: DiscoverySources, interval: float, discovered: asyncio.Event
@@ -57,49 +57,49 @@ class Rounds:
         self._sources = sources
         self._interval = interval
         self._discovered = discovered  # Set after each round.
-        self._note = ""  # What we wrote last while at work.
+        self._note = ""  # Our last note during a round.
         self._unread = ""  # Why a source of our last round was not read to its end.
         self._me = f"{socket.gethostname()}:{os.getpid()}:{id(self)}"
 
     async def run(self, control: Control) -> None:
-        """Beside a crawl."""
+        """Run beside a crawl."""
         clock = self._finder.clock
         while True:
             try:
-                told = await self._told()
-                wait = told.due(self._interval) - clock.now()
+                last = await self._last_round()
+                wait = last.due(self._interval) - clock.now()
                 if wait > 0.0:
-                    await clock.sleep(wait)  # And look again: others may have been at work.
+                    await clock.sleep(wait)  # Then check again: another process may have run it.
                 else:
-                    await self._round(told)
+                    await self._round(last)
             except (TablesError, NotReady) as error:
                 log.warning("discovery failed", extra={"error": str(error)})
                 await clock.sleep(_AFTER_TROUBLE)
 
     async def once(self) -> str:
-        """Now; or, if another process is at it, when that has ended. Those that are started
-        together do it once. Gives why a source was not read to its end, if we have asked it."""
+        """Run a round now, or wait for the one that another process runs: processes that start
+        together run one. Returns why a source was not read to its end, if we read it."""
         clock, is_done = self._finder.clock, not self._sources.any
         while not is_done:
-            told = await self._told()
-            if told.is_worked_on(clock.now()):
-                log.warning("another process looks for PDSes; waiting", extra={"who": told.by})
-                ended = await self._ended(told)
+            last = await self._last_round()
+            if last.is_worked_on(clock.now()):
+                log.warning("another process looks for PDSes; waiting", extra={"who": last.by})
+                ended = await self._ended(last)
                 is_done = ended.text is not None and not ended.by
             else:
-                is_done = told.is_fresh(clock.now()) or await self._round(told)
+                is_done = last.is_fresh(clock.now()) or await self._round(last)
         return self._unread
 
-    async def _ended(self, told: _Told) -> _Told:
-        """Wait until whoever is at it is no more."""
+    async def _ended(self, last: _LastRound) -> _LastRound:
+        """Wait until no other process runs a round."""
         clock = self._finder.clock
-        while told.is_worked_on(clock.now()):
+        while last.is_worked_on(clock.now()):
             await clock.sleep(_LOOK_EVERY)
-            told = await self._told()
-        return told
+            last = await self._last_round()
+        return last
 
-    async def _round(self, before: _Told) -> bool:
-        """False if another process was faster."""
+    async def _round(self, before: _LastRound) -> bool:
+        """Returns False if another process was faster."""
         if not await self._put(before.text, self._at_work()):
             return False
         working = asyncio.ensure_future(discover(self._finder, self._sources))
@@ -107,12 +107,12 @@ class Rounds:
         try:
             await asyncio.wait((working, beating), return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                beating.result()  # Raises what the registry did.
+                beating.result()  # Raises the error of the registry.
                 log.warning("discovery taken over", extra={"sources": self._sources.name})
                 return True
             tallies = working.result()
         except BaseException:
-            # Nobody need wait until our time is over.
+            # Release the round, so that nobody waits for the end of its lease.
             await self._put(self._note, before.text or "0 nobody")
             raise
         finally:
@@ -127,7 +127,7 @@ class Rounds:
         return True
 
     async def _beat(self) -> None:
-        """Ends when another process has taken it over: we were frozen, or cut off."""
+        """Ends when another process has taken over, because we were frozen or cut off."""
         is_ours = True
         while is_ours:
             await self._finder.clock.sleep(_UNFINISHED / 3)
@@ -142,5 +142,5 @@ class Rounds:
             self._note = note
         return is_put
 
-    async def _told(self) -> _Told:
-        return _Told.read(await self._finder.registry.notes.get(self._sources.name))
+    async def _last_round(self) -> _LastRound:
+        return _LastRound.read(await self._finder.registry.notes.get(self._sources.name))

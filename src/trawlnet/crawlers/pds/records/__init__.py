@@ -1,1 +1,1 @@
-"""Which records are wanted, and what becomes of one: pure, by tables of data."""
+"""Pure rules for records: which are wanted, and where each one goes."""

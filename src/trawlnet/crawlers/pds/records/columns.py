@@ -1,4 +1,4 @@
-"""What of a record goes into columns of its own."""
+"""Extracts the columns of a record."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import orjson
 from trawlnet.tables.relational.database import Value
 from trawlnet.tables.scanned.rows import Table
 
-_LONGEST = 1 << 20  # Characters of one column; the whole record is kept besides.
+_LONGEST = 1 << 20  # Characters of one column; the whole record is stored, too.
 _WHOLE = 1 << 63
 
 
 def columns_of(table: Table, record: Mapping[str, Any]) -> Mapping[str, Value]:
-    """NULL for what the record does not have, or has in another shape."""
+    """NULL for a field that the record lacks, or that has another type."""
     return {
         column: show(at(record, path)) for column, (path, show) in _PATHS.get(table, {}).items()
     }
 
 
 def at(value: Any, path: str) -> Any:
-    """What is at a path of names; None where there is nothing."""
+    """The value at a path of names; None if there is none."""
     for name in path.split("."):
         if not isinstance(value, dict):
             return None
@@ -31,7 +31,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def _text(value: Any) -> Value:
-    # PostgreSQL has no room for the character zero.
+    # PostgreSQL cannot store the character zero.
     return value[:_LONGEST].replace("\0", "\ufffd") if isinstance(value, str) else None
 
 
@@ -45,7 +45,7 @@ def _json(value: Any) -> Value:
 
 
 def _prose(value: Any) -> Value:
-    """The words of a list of passages, for searching."""
+    """The text of a list of passages, for searching."""
     if not isinstance(value, list):
         return _text(value)
     said = (at(passage, "content") or at(passage, "text") for passage in value)

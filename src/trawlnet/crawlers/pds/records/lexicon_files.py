@@ -1,4 +1,4 @@
-"""The lexicons that records are held to: the shipped ones, and those of the workspace."""
+"""Loads the lexicons that records are validated against: shipped ones, and the workspace's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trawlnet.malformed import Malformed
 
 
 def load_lexicons(folder: Path | None = None) -> Lexicons:
-    """A file in the folder, at any depth, stands before a shipped one of the same id."""
+    """A file in the folder, at any depth, overrides a shipped one of the same id."""
     lexicons = {lexicon.nsid: lexicon for lexicon in _shipped()}
     if folder is not None and folder.is_dir():
         for path in sorted(folder.rglob("*.json")):

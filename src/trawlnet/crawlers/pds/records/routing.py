@@ -1,4 +1,4 @@
-"""Which collections are wanted, and what becomes of one record: pure, and by tables of data."""
+"""Routing of records: which collections are wanted, and the fate of each record; pure."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _TABLES: Mapping[str, Table] = {
 
 
 class Fate(StrEnum):
-    """What became of a record, in the words that users of the tables know."""
+    """The fate of a record, in the words of the tables."""
 
     INDEXED = "success"
-    SKIPPED = "skipped"  # Kept, and not indexed until asked for.
+    SKIPPED = "skipped"  # Stored, but not indexed without --index-tags.
     FAILED = "error"
 
 
@@ -50,32 +50,32 @@ class Routes:
     globs: Sequence[str] = PRESET
     lexicons: Lexicons = field(default_factory=dict)
     index_tags: bool = False
-    takes_mentions: bool = False  # Whether the accounts that records name are kept.
+    takes_mentions: bool = False  # Whether mentioned accounts are stored.
 
     def wants(self, collection: str) -> bool:
         return is_nsid(collection) and any(fnmatchcase(collection, glob) for glob in self.globs)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every wanted collection whose name is known beforehand."""
+        """Every wanted collection whose name is known in advance."""
         plain = {glob for glob in self.globs if is_nsid(glob)}
         known = {name for name, lexicon in self.lexicons.items() if lexicon.is_record}
         return tuple(sorted(plain | {name for name in known | set(_TABLES) if self.wants(name)}))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Everything that a metric may say of a collection."""
+        """All values of the metrics' label `collection`."""
         return (*self.names, *(glob for glob in self.globs if not is_nsid(glob)), OTHER)
 
     def label(self, collection: str) -> str:
-        """Its name, or the glob that it fits: strangers name collections, too, and there is no
-        end to those that fit a glob."""
+        """The name of a collection, or the glob that it matches: servers choose names, too, and any
+        number of them may match a glob."""
         if collection in self.names:
             return collection
         return next((glob for glob in self.globs if fnmatchcase(collection, glob)), OTHER)
 
     def unmatched(self, collections: Iterable[str]) -> tuple[str, ...]:
-        """Globs that none of these collections fits."""
+        """Globs that match none of these collections."""
         seen = list(collections)
         return tuple(
             glob for glob in self.globs if not any(fnmatchcase(name, glob) for name in seen)
@@ -83,10 +83,11 @@ class Routes:
 
     @property
     def scope(self) -> ScanScope:
-        """Another one with whatever makes a record's fate another, so that all are read again."""
+        """The scope of a scan: it changes with every rule that affects a record's fate, so that all
+        records are read again."""
         schemas = {name: self.lexicons[name].definitions for name in sorted(self.lexicons)}
-        told = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
-        digest = blake2b(told, digest_size=8).hexdigest()
+        rules = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
+        digest = blake2b(rules, digest_size=8).hexdigest()
         return ScanScope(digest, self.wants, frozenset(self.names))
 
     def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
@@ -121,32 +122,32 @@ class Routes:
 
 
 def dids_in(raw: str) -> frozenset[str]:
-    """The first accounts that a record names, also within at:// URIs."""
+    """The first accounts that a record mentions, also within at:// URIs."""
     found = (one.group() for one in _DIDS.finditer(raw))
     return frozenset(islice((did for did in found if is_did(did)), _MOST_MENTIONS))
 
 
-# Identifiers that the protocol uses; what follows one in a text does not belong to it.
+# DID methods of the protocol; the pattern ends where an identifier ends in a text.
 _DIDS = re.compile(r"\bdid:(?:plc:[a-z2-7]{24}(?![a-z0-9])|web:[a-zA-Z0-9][a-zA-Z0-9.%-]{0,250}\w)")
-_MOST_MENTIONS = 200  # Of one record.
+_MOST_MENTIONS = 200  # Accounts of one record.
 
 
 def _raw(value: dict[str, Any]) -> str:
     try:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
-        return ""  # Nested deeper than can be written, which is what is wrong with it.
+        return ""  # Nested too deeply to be written.
 
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
-    """What older records of a collection have otherwise."""
+    """How older records of a collection differ."""
 
-    renamed: Mapping[str, str] = field(default_factory=dict)  # The old path: the new name.
-    assumed: Mapping[str, Any] = field(default_factory=dict)  # Where there is nothing.
-    authors: tuple[str, ...] = ()  # Fields that name the owner of the repo when they are missing.
-    prose: tuple[str, ...] = ()  # Texts that are lists of passages today.
-    blobs: tuple[str, ...] = ()  # Whose reference may be a bare string.
+    renamed: Mapping[str, str] = field(default_factory=dict)  # Old path -> new name.
+    assumed: Mapping[str, Any] = field(default_factory=dict)  # Defaults of missing fields.
+    authors: tuple[str, ...] = ()  # Fields that default to the owner of the repo.
+    prose: tuple[str, ...] = ()  # Texts that are lists of passages now.
+    blobs: tuple[str, ...] = ()  # Blobs whose reference may be a bare string.
     is_untyped: bool = False  # Without a $type.
 
 
@@ -159,7 +160,7 @@ _LEGACY: Mapping[str, Legacy] = {
         blobs=("document",),
         is_untyped=True,
     ),
-    # A strong reference, as most other applications point at things.
+    # A strong reference, as most other applications use.
     "pub.chive.review.comment": Legacy(renamed={"subject.uri": "eprintUri"}),
     "pub.chive.review.endorsement": Legacy(renamed={"subject.uri": "eprintUri"}),
     "pub.chive.eprint.userTag": Legacy(renamed={"subject.uri": "eprintUri"}),

@@ -1,4 +1,4 @@
-"""What goes out: JSON for programs, pages for people, and the same headers on all of it."""
+"""Responses: JSON for programs, pages for people, and security headers for all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trawlnet.crawlers.pds.site import page
 from trawlnet.crawlers.pds.site.register import Declined, Fault
 from trawlnet.tables.registry.rules import PdsRow
 
-# Nothing from elsewhere, no script at all, and nobody may frame the form.
+# No external resources, no scripts, and no other site may frame the form.
 SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -32,7 +32,7 @@ def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None
 
 
 def refusal(status: int, error: str, message: str, wait: float = 0.0) -> Response:
-    """The protocol's shape of an error."""
+    """An error in the protocol's format."""
     headers = {"Retry-After": str(math.ceil(wait))} if wait > 0.0 else None
     return as_json({"error": error, "message": message}, status, headers)
 
@@ -42,7 +42,7 @@ def declined(answer: Declined) -> Response:
 
 
 def trouble(request: Request, status: int, message: str, headers: dict[str, str]) -> Response:
-    """An error as whoever asked can read it."""
+    """An error as HTML or JSON, as the client accepts."""
     if _wants_html(request):
         words = HTTPStatus(status).phrase
         root = "../" * (request.url.path.count("/") - 1)

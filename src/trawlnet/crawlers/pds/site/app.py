@@ -1,4 +1,4 @@
-"""The application: which address is answered by what, and who is let through the door."""
+"""The web application: its routes, rate limits and security headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/xrpc/_health", "GET", endpoint.health),
     (f"/xrpc/{endpoint.METHOD}", "POST", endpoint.register_pds),
 )
-# Cheap, and asked for by machines that must not be turned away.
+# Cheap routes for machines, without a rate limit.
 _UNLIMITED = frozenset({"/metrics", "/xrpc/_health", "/static/style.css", "/static/icon.svg"})
 
 
@@ -61,7 +61,7 @@ def make_app(site: SiteContext) -> ASGIApp:
 
 
 async def _unknown_method(request: Request) -> Response:
-    # This route fits all methods of HTTP, so the router takes it for a known path as well.
+    # This route matches all methods of HTTP, so the router takes it for a known path as well.
     allowed = {path: method for path, method, _ in _ROUTES}.get(request.url.path)
     if allowed is not None:
         raise HTTPException(405, "Method Not Allowed", {"Allow": allowed})
@@ -83,14 +83,14 @@ async def _on_bug(request: Request, error: Exception) -> Response:
 
 
 def _door(app: ASGIApp, site: SiteContext) -> ASGIApp:
-    """Every request passes here: counted, held to a rate, answered with the safe headers."""
+    """Count every request, apply the rate limit, and add the security headers."""
     paths = {path for path, _, _ in _ROUTES}
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        # What a stranger asks for is no label.
+        # An unknown path must not become a label.
         route = scope["path"] if scope["path"] in paths else "other"
 
         async def sending(message: Message) -> None:

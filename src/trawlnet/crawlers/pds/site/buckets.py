@@ -1,23 +1,23 @@
-"""How often one caller may come: buckets that refill with time, in bounded memory."""
+"""Rate limits of callers: token buckets in bounded memory."""
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 
-_MOST = 50_000  # Callers that are remembered.
+_MOST = 50_000  # Callers in memory.
 
 
 class Buckets:
-    """`size` takes at once, refilled evenly within `refill` seconds, for each key."""
+    """Token buckets: `size` tokens for each key, refilled evenly within `refill` seconds."""
 
     def __init__(self, size: int, refill: float, most: int = _MOST) -> None:
         self._gap = refill / size
         self._slack = self._gap * (size - 1)
         self._most = most
-        self._full_at: dict[str, float] = {}  # When the bucket would be full again.
+        self._full_at: dict[str, float] = {}  # When the bucket is full again.
 
     def take(self, key: str, now: float) -> float:
-        """0 when there was something to take, else the seconds until there is."""
+        """Take a token; returns 0, or the seconds until there is one."""
         full_at = max(now, self._full_at.get(key, now))
         if (wait := full_at - self._slack - now) > _INSTANT:
             return wait
@@ -27,20 +27,20 @@ class Buckets:
         return 0.0
 
     def _forget(self, now: float) -> None:
-        """Full buckets are as good as new; if none is, the one that came first goes."""
-        kept = {key: at for key, at in self._full_at.items() if at > now}
-        if len(kept) >= self._most:
-            # A quarter at once: a crowd must not make us look through them all each time.
-            kept = dict(list(kept.items())[self._most // 4 :])
-        self._full_at = kept
+        """Drop full buckets, which are like new ones; if there is none, the oldest."""
+        busy = {key: at for key, at in self._full_at.items() if at > now}
+        if len(busy) >= self._most:
+            # A quarter at once, so that many callers do not cause a search each time.
+            busy = dict(list(busy.items())[self._most // 4 :])
+        self._full_at = busy
 
 
 _INSTANT = 1e-6  # Seconds; Unix time as a float does not tell shorter ones apart.
-_SITE_BITS = 64  # Of an IPv6 address: what one customer is given, at the least.
+_SITE_BITS = 64  # Prefix length of an IPv6 address that one customer gets at least.
 
 
 def neighbourhood(address: str) -> str:
-    """Whoever has one address of it has them all: an IPv4 address, or the /64 of an IPv6 one."""
+    """The unit of a rate limit: an IPv4 address, or the /64 of an IPv6 one."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the handlers share: the desk, who may come how often, and figures that are kept a while."""
+"""The state that handlers share: the desk, rate limits, and cached figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trawlnet.crawlers.pds.site.buckets import Buckets
 from trawlnet.crawlers.pds.site.page import PageFigures
 from trawlnet.crawlers.pds.site.register import Desk
 
-_FRESH = 5.0  # Seconds that figures may be old: a crowd of readers costs the registry one look.
+_FRESH = 5.0  # Seconds for which figures are cached, for any number of readers.
 
 
 class Meter(Protocol):
@@ -21,7 +21,7 @@ class Meter(Protocol):
 
 
 class FigureBoard:
-    """The figures of the page, made when they are asked for and too old."""
+    """The figures of the page, computed when they are read and stale."""
 
     def __init__(self) -> None:
         self._figures: PageFigures | None = None
@@ -35,7 +35,7 @@ class FigureBoard:
         return self._figures
 
     def wipe(self) -> None:
-        """Something has changed that whoever changed it wants to see."""
+        """Drop the figures, so that a caller sees the change that they made."""
         self._figures = None
 
 

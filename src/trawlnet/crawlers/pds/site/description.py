@@ -1,4 +1,4 @@
-"""The description of the endpoint for people, made from the one for programs."""
+"""The description of the endpoint as a page, made from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON = "application/json"
 class _Parameter:
     name: str
     words: str
-    kind: str  # What it may be.
+    kind: str  # Its type, as text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
 
 
 def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """What a parameter may be, in a few words."""
+    """The type of a parameter, as text."""
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     if "enum" in schema:

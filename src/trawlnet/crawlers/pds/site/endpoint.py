@@ -37,7 +37,7 @@ async def register_pds(site: SiteContext, request: Request) -> Response:
 
 
 async def enter(site: SiteContext, url: str, caller: Identity | None) -> Accepted | Declined:
-    """Register, and count what came of it."""
+    """Register, and count the result."""
     answer = await register(site.desk, url, caller)
     site.meter.registered(answer.fault if isinstance(answer, Declined) else answer.state)
     site.board.wipe()
@@ -56,7 +56,7 @@ def _pds_url(body: bytes) -> str:
 
 
 async def _caller(site: SiteContext, request: Request) -> Identity | Rejected | None:
-    """None for whoever does not say who they are. A bad token is no way to be nobody."""
+    """None for a request without a token; a bad token is rejected."""
     headers = request.headers.getlist("authorization")
     if not headers:
         return None
@@ -85,7 +85,7 @@ async def listing(site: SiteContext, request: Request) -> Response:
         source=wanted.source,
         contains=wanted.contains,
         after=wanted.after,
-        limit=wanted.limit + 1,  # One more tells whether there is another page.
+        limit=wanted.limit + 1,  # One more shows whether there is another page.
     )
     page = {"pdses": [row_as_json(row) for row in rows[: wanted.limit]]}
     if len(rows) > wanted.limit:
@@ -94,7 +94,7 @@ async def listing(site: SiteContext, request: Request) -> Response:
 
 
 async def health(site: SiteContext, request: Request) -> Response:
-    """Ready means that the registry answers."""
+    """Healthy means that the registry answers."""
     await site.desk.books.listing(limit=1)
     return as_json({"version": __version__})
 

@@ -1,4 +1,4 @@
-"""Whether a host that somebody names is a PDS: asked politely, believed with care."""
+"""Checks whether a host is a PDS, with at most two requests."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 
-# Redirects are not followed: a PDS answers for itself, and whoever redirects may mean our network.
+# Redirects are not followed: a PDS answers itself, and a redirect may lead into our network.
 _LIMITS = RequestLimits(
     total=10.0, connect=5.0, wire=64 << 10, inflated=64 << 10, error_body=4 << 10, redirects=0
 )
-_USUAL_WAIT = 60.0  # Seconds, where a host that has enough does not say for how long.
+_USUAL_WAIT = 60.0  # Seconds, if a host asks to wait without a time.
 _RELAY_SOFTWARE = "atproto-relay"
 
 
 class HostFinding(StrEnum):
-    """A closed set: metric label, and key of what people are told."""
+    """A closed set: metric label, and key of the messages for users."""
 
     PDS = "pds"
-    FORBIDDEN = "forbidden"  # Our guard does not let us go there.
+    FORBIDDEN = "forbidden"  # Our guard refuses the address.
     SILENT = "silent"  # No connection, or no whole answer in time.
     UNWELL = "unwell"  # An answer, but not the one a working PDS gives.
     STRANGER = "stranger"  # A server of another kind.
@@ -37,15 +37,15 @@ class HostFinding(StrEnum):
 
 
 async def examine(http: Getter, gate: Gate, clock: Clock, url: str) -> HostFinding:
-    """Ask a host what it is: two requests at the most. Raises LaneParked when its turn would not
-    come while somebody waits."""
+    """Check a host with at most two requests. Raises LaneParked if its turn would come too late for
+    the waiting caller."""
     lane = lane_of(url)
     if (ready := gate.ready_at(lane)) > clock.now() + _LIMITS.total:
         raise LaneParked(lane, ready)
     answer = await http.get(f"{url}/xrpc/com.atproto.server.describeServer", limits=_LIMITS)
     finding = described(answer)
     if finding is HostFinding.BUSY:
-        # Nobody else asks it meanwhile, a scan for somebody included.
+        # No other request goes to the host meanwhile, not even of a scan for a caller.
         gate.park(lane, clock.now() + (answer.wait or _USUAL_WAIT))
     if finding is not HostFinding.PDS:
         return finding
@@ -54,7 +54,7 @@ async def examine(http: Getter, gate: Gate, clock: Clock, url: str) -> HostFindi
 
 
 def described(answer: Response | Trouble) -> HostFinding:
-    """What an answer to describeServer says about the host."""
+    """The finding from an answer to describeServer."""
     if answer.reason is Reason.RATE_LIMITED:
         return HostFinding.BUSY
     if isinstance(answer, Trouble):
@@ -79,7 +79,7 @@ _TROUBLES = {
 
 
 def lists_hosts(answer: Response | Trouble) -> bool:
-    """Only a relay knows hosts; a PDS has no such method."""
+    """Whether the host lists hosts, which only a relay does."""
     if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
         return False
     return isinstance(_object(answer.body).get("hosts"), list)

@@ -1,4 +1,4 @@
-"""The page for people: figures, a search and a form, all of it plain HTML."""
+"""The overview page: figures, a search and a form, in plain HTML."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ANYTHING = BrowseQuery()
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was looked for, and what was found; without a question nothing was looked for."""
+    """A search and its result; without a query there is no result."""
 
     wish: BrowseQuery = _ANYTHING
     found: Browsed | None = None
@@ -48,11 +48,11 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the form has to say about the last attempt."""
+    """The message of the form about the last registration."""
 
     text: str
     good: bool
-    value: str = ""  # What was typed, to be mended.
+    value: str = ""  # The user's input, to correct it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _named(words: Iterable[StrEnum], labels: Mapping[Any, str]) -> Mapping[str, 
 
 
 def _told(figures: PageFigures, search: Search) -> str:
-    """What is in the table, or why it is empty."""
+    """The sentence above the table: its contents, or why it is empty."""
     found, wish = search.found, search.wish
     if found is None:
         if not figures.largest:
@@ -213,8 +213,8 @@ def _pages(wish: BrowseQuery, found: Browsed) -> _RegistryPages:
 
 def _href(wish: BrowseQuery, page: int) -> str:
     asked = {"q": wish.contains, "status": wish.status, "source": wish.source, "sort": wish.sort}
-    kept = {name: str(value) for name, value in asked.items() if value}
-    return f"./?{urlencode(kept | {'page': str(page)})}#find"
+    query = {name: str(value) for name, value in asked.items() if value}
+    return f"./?{urlencode(query | {'page': str(page)})}#find"
 
 
 def _host(row: PdsRow) -> _Host:

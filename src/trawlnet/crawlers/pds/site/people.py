@@ -1,4 +1,4 @@
-"""For people: the overview, the form behind it, and the description of the endpoint."""
+"""Pages for people: the overview, its form, and the description of the endpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trawlnet.observe.reports.html import figure_styles
 from trawlnet.tables.registry.browse import BrowseQuery, Sort
 from trawlnet.tables.registry.rules import as_shown
 
-_ROWS = 25  # Of one page of results.
+_ROWS = 25  # Rows of one page of results.
 _MOST_FIELDS = 5
 _KEPT = {"Cache-Control": "public, max-age=3600"}
 _NOT_KEPT = {"Cache-Control": "no-cache"}
@@ -38,7 +38,7 @@ async def home(site: SiteContext, request: Request) -> Response:
 
 
 async def take_form(site: SiteContext, request: Request) -> Response:
-    """A form without a script: what went well is redirected to, what did not is shown in place."""
+    """Handle the form without scripts: redirect after a success, show an error in place."""
     if not is_same_origin(request):
         raise HTTPException(403, "The form must be sent from this site.")
     url = _field(await body_of(request, "application/x-www-form-urlencoded"), "pds_url")
@@ -55,7 +55,7 @@ async def take_form(site: SiteContext, request: Request) -> Response:
 
 
 async def back_to_the_form(site: SiteContext, request: Request) -> Response:
-    """For whoever loads the address of a form that was refused."""
+    """Redirect a browser that reloads the address of a refused form."""
     return RedirectResponse("./#register", 303)
 
 
@@ -90,7 +90,7 @@ async def _search(site: SiteContext, wanted: RegistryFilter) -> Search:
 
 
 async def one(site: SiteContext, request: Request) -> Response:
-    """All that is known of one PDS."""
+    """The page of one PDS."""
     url = request.query_params.get("url", "")
     row = await site.desk.books.get(url) if url else None
     if row is None:
@@ -100,7 +100,7 @@ async def one(site: SiteContext, request: Request) -> Response:
 
 
 async def _about(site: SiteContext, url: str) -> Notice | None:
-    """What is known of a PDS now: the message is looked up, so that no link can make one up."""
+    """The message about a PDS, from the registry, so that no link can forge one."""
     row = await site.desk.books.get(url) if url else None
     if row is None:
         return None

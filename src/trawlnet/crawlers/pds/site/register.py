@@ -1,4 +1,4 @@
-"""Taking in a PDS that somebody names: which spelling, whether it is one, and what is said back."""
+"""Registers a PDS for a caller: checks its URL, checks that it is one, and answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answering: TypeAlias = Coroutine[Any, Any, T]
 
 
 class Books(Protocol):
-    """The registry. Every method raises TablesError when it is away."""
+    """The registry. Every method raises TablesError if it does not answer."""
 
     def get(self, url: str) -> Answering[PdsRow | None]: ...
 
@@ -53,7 +53,7 @@ class Books(Protocol):
     def stats(self, now: float) -> Answering[Stats]: ...
 
 
-# Scans an account of a PDS until an instant; gives the number of records that were indexed.
+# Scans an account of a PDS until an instant; returns the number of indexed records.
 ScanAccount = Callable[[str, str, float], Awaitable[int]]
 
 
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 class RegisterState(StrEnum):
-    """The lexicon's own words."""
+    """The states in the lexicon."""
 
     PENDING = "pending"
     ALREADY_EXISTS = "already_exists"
@@ -69,7 +69,7 @@ class RegisterState(StrEnum):
 
 
 class Fault(StrEnum):
-    """Why not, as the endpoint's error names have it."""
+    """The error names of the endpoint."""
 
     INVALID = "InvalidRequest"
     TOO_MANY = "RateLimitExceeded"
@@ -87,15 +87,15 @@ class Accepted:
 class Declined:
     fault: Fault
     message: str
-    wait: float = 0.0  # Seconds after which it is worth trying again.
+    wait: float = 0.0  # Seconds to wait before the next try.
 
 
 @dataclass(frozen=True, slots=True)
 class _Scanned:
-    """What came of scanning the caller's own account."""
+    """The result of scanning the caller's own account."""
 
     indexed: int = 0  # Records.
-    note: str = ""  # A word about it, if there is one to say.
+    note: str = ""  # A sentence for the caller, if any.
 
 
 _NOTHING = _Scanned()
@@ -103,20 +103,20 @@ _NOTHING = _Scanned()
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What a registration is done with."""
+    """The parts of a registration."""
 
     books: Books
     examine: Callable[[str], Awaitable[HostFinding]]
     scan: ScanAccount
     identities: Identities
-    domains: Buckets  # How often hosts of one domain may be brought in.
+    domains: Buckets  # Rate limit of hosts of one domain.
     clock: Clock
     allow_private: bool = False
-    patience: float = 20.0  # Seconds for the host, and as many for the scan of the caller.
+    patience: float = 20.0  # Seconds for the host, and again for the scan of the caller.
 
 
 async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted | Declined:
-    """Enter a PDS into the registry; the account of a caller who proved it is scanned at once."""
+    """Enter a PDS into the registry, and scan the account of an authenticated caller at once."""
     origin = canonical_origin(text, allow_private=desk.allow_private)
     if not origin.url:
         return Declined(Fault.INVALID, _REFUSALS.get(origin.refused, _NOT_A_URL))
@@ -134,7 +134,7 @@ async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted |
 async def _enter(desk: Desk, url: str, caller: Identity | None) -> Accepted | Declined:
     row = await desk.books.get(url)
     if row is None or row.status in _DORMANT:
-        # Known and awake, there is nothing to be brought in: no request leaves for that.
+        # An active PDS is known already, and needs no request.
         declined = await _vouch(desk, url)
         if declined is not None:
             return declined if row is None else _known(row)
@@ -146,7 +146,7 @@ async def _enter(desk: Desk, url: str, caller: Identity | None) -> Accepted | De
 
 
 async def _vouch(desk: Desk, url: str) -> Declined | None:
-    """None when the host is a PDS that answers now."""
+    """Check the host; None if it is a PDS that answers now."""
     wait = desk.domains.take(domain_of(url), desk.clock.now())
     if wait > 0.0:
         return Declined(Fault.TOO_MANY, "Too many hosts of this domain; try again later.", wait)
@@ -175,7 +175,7 @@ async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
         deadline = desk.clock.now() + desk.patience
         return _Scanned(await desk.scan(url, caller.did, deadline))
     except (TimeoutError, LaneParked, TablesError) as trouble:
-        # The PDS is entered by now, and its turn will come.
+        # The PDS is registered by now, and will be scanned later.
         log.warning("caller not scanned", extra={"url": url, "error": str(trouble)})
         return _Scanned(note=" Your account will be scanned with the rest of it.")
 
@@ -183,7 +183,7 @@ async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
 async def _lives_at(desk: Desk, caller: Identity, url: str) -> bool:
     if caller.pds == url:
         return True
-    # Who has just moved is known by the old address.
+    # The cache may have the old address of an account that has just moved.
     async with asyncio.timeout(desk.patience):
         moved = await desk.identities.ask(caller.did, afresh=True)
     return isinstance(moved, Identity) and moved.pds == url
@@ -212,7 +212,7 @@ def _refused(reason: str) -> Declined:
 
 
 def domain_of(url: str) -> str:
-    """Whom a host belongs to."""
+    """The registrable domain of a host."""
     host = urlsplit(url).hostname or ""
     return registrable_domain(host) or host
 
@@ -229,7 +229,7 @@ _REFUSALS: Mapping[str, str] = {
     OriginRefusal.HOST: "That is not a name that a host can have.",
     OriginRefusal.ADDRESS: "A PDS has a name; a bare IP address is not accepted.",
     OriginRefusal.PRIVATE: "That name means something within one network only.",
-    OriginRefusal.EXAMPLE: "That name is kept for examples.",
+    OriginRefusal.EXAMPLE: "That name is reserved for examples.",
     OriginRefusal.TUNNEL: (
         "Tunnels to a machine at home come and go; give the PDS a name of its own."
     ),

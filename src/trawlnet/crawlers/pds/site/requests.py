@@ -1,4 +1,4 @@
-"""What comes in: bodies under a cap, query parameters within a closed set, callers by address."""
+"""Reads requests: bounded bodies, validated query parameters, and the caller's address."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class RegistryFilter:
-    """Which rows of the registry are wanted."""
+    """A filter of registry rows."""
 
     contains: str = ""
     status: PdsStatus | None = None
@@ -43,7 +43,7 @@ class RegistryFilter:
 
 
 def address_of(request: Request) -> str:
-    """Whom a limit counts against; a proxy that is trusted has put the real address there."""
+    """The address that rate limits count by; behind a trusted proxy, the client's."""
     return neighbourhood(request.client.host) if request.client is not None else ""
 
 
@@ -81,7 +81,7 @@ def _too_large() -> HTTPException:
 
 
 def filter_of(request: Request) -> RegistryFilter:
-    """Raises HTTPException for what no row can fit."""
+    """Raises HTTPException for invalid parameters."""
     query = request.query_params
     return RegistryFilter(
         contains=_text(query.get("q", ""), "q", _LONGEST_NAME).strip(),
@@ -116,8 +116,8 @@ def _count(value: str, name: str, most: int) -> int:
 
 
 def is_same_origin(request: Request) -> bool:
-    """Whether a form was sent from our own page. Browsers say where a POST comes from; whoever
-    says nothing is no browser, and has the endpoint."""
+    """Whether a form was sent from our own page. Browsers send the origin of a POST; other programs
+    should use the endpoint."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,4 +1,4 @@
-"""From what was configured to a site that can be served."""
+"""Builds the site from the config."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus, Registe
 from trawlnet.tables.registry.stats import Stats
 
 _MINUTE, _HOUR = 60.0, 3600.0
-_AT_ONCE = 0.8  # Of a minute's requests to one PDS.
+_AT_ONCE = 0.8  # Share of a minute's requests to one PDS.
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How the site treats those who come."""
+    """The site's limits and tokens."""
 
-    service_did: str = ""  # Whom tokens must be meant for; without one there are no tokens.
+    service_did: str = ""  # The audience of tokens; without one, tokens are not accepted.
     registrations_per_minute: int = 10  # From one address.
-    hosts_per_hour: int = 20  # Of one registrable domain, asked because somebody named them.
+    hosts_per_hour: int = 20  # Hosts of one registrable domain that are checked.
     visits_per_minute: int = 300  # All requests of one address.
-    registry_seconds: float = 5.0  # That the registry has for an answer.
+    registry_seconds: float = 5.0  # Time limit for answers of the registry.
 
 
 def open_site(
     kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None = None
 ) -> SiteContext:
-    """Scans on behalf of callers use the parts, unless there is another way to scan."""
+    """Scans for callers use the parts, unless `scan` is set."""
     kit.gate.retune(desk_manners(manners(kit.config)))
     desk = Desk(
         books=PromptBooks(kit.registry, door.registry_seconds),
@@ -62,7 +62,7 @@ def open_site(
             stats = (await board.read(desk)).stats
             meter.hosts = {str(status): count for status, count in stats.by_status.items()}
         except TablesError:
-            # How the service does is worth knowing most when the registry is away.
+            # Metrics matter most when the registry does not answer.
             meter.hosts = {}
         return meter.text()
 
@@ -80,9 +80,9 @@ def open_site(
 async def _scan_account(
     kit: Kit, parts: ScanParts, callers: Iterator[int], url: str, did: str, deadline: float
 ) -> int:
-    """Records of one account that were indexed. Raises TimeoutError where another process has the
-    PDS until the deadline."""
-    # Each caller has a name of its own: two at a time must not have one claim.
+    """Scan one account; returns the number of indexed records. Raises TimeoutError if another
+    process holds the PDS until the deadline."""
+    # Each caller has its own claim name, so that two at a time cannot share a claim.
     name = f"{owner(kit.clock)}/{next(callers)}"
     lease = max(_MINUTE, 2 * (deadline - kit.clock.now()))
     bench = Bench(kit.registry, kit.clock, name, lease, gap(kit.config))
@@ -97,8 +97,8 @@ async def _scan_account(
 
 
 def desk_manners(usual: Manners) -> Manners:
-    """Most of a minute's requests may go at once, since somebody waits for the answer; the rest
-    is spread over the minute, so that no minute has more than it should."""
+    """Most of a minute's requests may go at once, because a caller waits; the rest is spread over
+    the minute, so that no minute has too many."""
     per_minute = usual.rate * _MINUTE
     burst = int(per_minute * _AT_ONCE)
     if burst < 1:
@@ -108,12 +108,12 @@ def desk_manners(usual: Manners) -> Manners:
 
 T = TypeVar("T")
 
-_MOST_WAITING = 64  # Questions without an answer, above which no more are asked.
+_MOST_WAITING = 64  # Unanswered queries above which no more are sent.
 
 
 class PromptBooks:
-    """The same books under a deadline. A question that is given up on goes on by itself: it may
-    be half-way through a transaction."""
+    """The registry with a time limit. A query that exceeds it continues in the background: it may
+    be in the middle of a transaction."""
 
     def __init__(self, books: Books, seconds: float) -> None:
         self._books = books
@@ -167,4 +167,4 @@ class PromptBooks:
     def _answered(self, task: asyncio.Task[Any]) -> None:
         self._waiting.discard(task)
         if not task.cancelled():
-            task.exception()  # Looked at, so that a late one is not reported as forgotten.
+            task.exception()  # Retrieved, so that asyncio does not report it.

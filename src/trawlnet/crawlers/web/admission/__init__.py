@@ -1,1 +1,1 @@
-"""Which URLs may be asked for: policy, robots.txt, caps, budget, and what was left out."""
+"""Decides which URLs may be requested: policy, robots.txt, caps, budget; and counts the others."""

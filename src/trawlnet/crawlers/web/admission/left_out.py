@@ -1,6 +1,6 @@
-"""What a crawl has met and not asked for, by why: kept in the workspace, over all runs.
+"""Counts links that a crawl left out, by reason, in a file of the workspace, over all runs.
 
-A fleet keeps it in Redis: what each shard has counted goes there with its settlements.
+A fleet counts in Redis: each shard adds its counts when it settles tasks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CUT_PAGES = "pages with more links than are read"
 CUT_SITEMAPS = "sitemaps with more URLs than are read"
 TOO_DEEP = "too many links from a seed"
 ROBOTS = "robots.txt"
-# The key to change, for what defaults leave out; what the user's own scope leaves out has none.
+# The config key that lifts each limit; links outside the user's own scope have none.
 KEYS: Mapping[str, str] = {
     TOO_DEEP: "caps.max_depth",
     CUT_PAGES: "links.max_per_page",
@@ -39,7 +39,7 @@ _SCOPE = ("outside_hosts", "denied_subdomain", "deny_pattern", "no_allow_pattern
 
 
 class LeftOut:
-    """Links by why they were left out. One that is met again in a later run counts again."""
+    """Links by the reason why they were left out. A later run counts the same link again."""
 
     def __init__(self, workspace: Path | None = None) -> None:
         self._path = workspace / FILE if workspace else None
@@ -51,13 +51,13 @@ class LeftOut:
             self.counts[why] += links
 
     def take(self) -> dict[str, int]:
-        """What has been added since this was last called, for whoever adds it up elsewhere."""
+        """The counts since the last call, for a total elsewhere."""
         taken = dict(self.counts)
         self.counts.clear()
         return taken
 
     def save(self) -> None:
-        """Not synced: a power cut costs figures, and no page."""
+        """Not synced: a power cut loses figures, but no page."""
         if self._path is None or not self.counts:
             return
         total = Counter(self._before) + self.counts
@@ -68,7 +68,7 @@ class LeftOut:
 
 
 def read_left_out(workspace: Path) -> dict[str, int]:
-    """By why; empty for a crawl that has left nothing out."""
+    """The counts by reason; empty if nothing was left out."""
     try:
         row = json.loads((workspace / FILE).read_bytes())
     except (OSError, ValueError):
@@ -77,9 +77,9 @@ def read_left_out(workspace: Path) -> dict[str, int]:
 
 
 def worth_telling(left_out: Mapping[str, int]) -> list[str]:
-    """For people, the most first: all but what the scope that they chose leaves out."""
-    told = [(links, why) for why, links in left_out.items() if why not in _SCOPE]
+    """The counts as text, the most frequent first, without links outside the user's scope."""
+    listed = [(links, why) for why, links in left_out.items() if why not in _SCOPE]
     return [
         f"{links:,} {why}" + (f" ({KEYS[why]})" if why in KEYS else "")
-        for links, why in sorted(told, reverse=True)
+        for links, why in sorted(listed, reverse=True)
     ]

@@ -1,4 +1,4 @@
-"""Which URLs are ours to visit, as what, in which order, and how many of a kind: pure rules."""
+"""The policy: pure rules for which URLs are visited, their page types, order and caps."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from trawlnet.crawlers.web.scope import CapsSection, ScopeSection, Traps
 from trawlnet.malformed import Malformed
 from trawlnet.webpage.url import request_url
 
-PAGE = "page"  # The type of a page that no pattern names.
-PER_DEPTH = 100  # What one link more is worth in a score; priorities lie below it.
-REVISITS_AFTER = 1e9  # In a score: beyond any depth.
+PAGE = "page"  # The type of a page that matches no pattern.
+PER_DEPTH = 100  # The score of one level of depth; priorities are smaller.
+REVISITS_AFTER = 1e9  # A score beyond any depth.
 
 
 class UrlVerdict(NamedTuple):
     ok: bool
-    reason: str  # One of a few words, fit for a metric: empty if it is ok.
+    reason: str  # From a closed set, fit for a metric; empty if the URL is allowed.
     page_type: str
     detail: str = ""  # For people: which pattern, which segment.
 
 
 class CapKey(NamedTuple):
-    """A counter that one page counts in, and how far it may go."""
+    """A counter of pages, and its limit."""
 
     name: str
     scope: str
@@ -34,7 +34,7 @@ class CapKey(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Names the counter on disk, whatever its limit."""
+        """The name of the counter on disk, without its limit."""
         text = f"{self.name}\0{self.scope}".encode("utf-8", "surrogatepass")
         return blake2b(text, digest_size=16).digest()
 
@@ -43,7 +43,7 @@ class Policy:
     """Compiled once from the config. `verdict` takes request URLs."""
 
     def __init__(self, config: WebConfig, hosts: Iterable[str] = ()) -> None:
-        """`hosts` are allowed, too: those of the seeds, when the config names none."""
+        """`hosts` are allowed, too: those of the seeds, if the config names none."""
         self._hosts = _Hosts(config.scope, hosts)
         self._allow = [re.compile(one) for one in config.scope.allow_patterns]
         self._deny = [re.compile(one) for one in config.scope.deny_patterns]
@@ -56,7 +56,7 @@ class Policy:
         self._longest = config.urls.max_length
 
     def check(self, text: str) -> UrlVerdict:
-        """The verdict on what somebody wrote."""
+        """The verdict on a URL as a user wrote it."""
         try:
             return self.verdict(request_url(text, most=self._longest))
         except Malformed as error:
@@ -85,11 +85,11 @@ class Policy:
 
     @property
     def page_types(self) -> list[str]:
-        """All that a page of this crawl can be."""
+        """All page types of this crawl."""
         return [PAGE, *(name for _, name in self._types)]
 
     def also(self, host: str) -> None:
-        """One more host is in scope."""
+        """Allow one more host."""
         self._hosts.add(host)
 
     def host_allowed(self, url: str) -> bool:
@@ -120,12 +120,12 @@ class Policy:
 
     @property
     def cap_rules(self) -> str:
-        """What decides in which counters a page counts, in words that can be compared."""
+        """The rules that choose counters, as comparable text."""
         return repr([(rule.name, rule.pattern.pattern, rule.page_type) for rule in self._caps])
 
 
 class _Hosts:
-    """Whether a host is in scope. There are few hosts and many links: verdicts are remembered."""
+    """Whether a host is in scope. There are few hosts and many links, so verdicts are cached."""
 
     def __init__(self, scope: ScopeSection, more: Iterable[str]) -> None:
         named = [*scope.allowed_hosts, *(host.lower().rstrip(".") for host in more)]
@@ -170,12 +170,12 @@ class _Trap(NamedTuple):
 
 
 def _trap(target: str, limits: Traps) -> _Trap | None:
-    """Signs of a site without end, in a path (without its first slash) and query."""
+    """Signs of an endless site, in a path (without its first slash) and query."""
     path, _, query = target.partition("?")
     segments = path.split("/")
     if len(segments) > limits.max_segments:
         return _Trap("too_many_segments", "", f"more than {limits.max_segments}")
-    # Cheap first: without so many segments over, none can stand there too often.
+    # The cheap check first: a path with few segments cannot repeat one too often.
     if len(segments) - len(set(segments)) >= limits.max_repeats:
         segment, count = Counter(filter(None, segments)).most_common(1)[0]
         if count > limits.max_repeats:
@@ -205,7 +205,7 @@ def _query_trap(query: str, limits: Traps) -> _Trap | None:
         return _Trap("query", "", f"more than {limits.max_parameters} parameters")
     for name, count in Counter(names).items():
         if count > limits.max_same_parameter:
-            return _Trap("query", "", f"{name[:40]} is given {count} times")
+            return _Trap("query", "", f"{name[:40]} occurs {count} times")
         allowed = limits.allowed_parameters
         if name in limits.denied_parameters or (allowed is not None and name not in allowed):
             return _Trap("query", "", f"the parameter {name[:40]}")

@@ -1,4 +1,4 @@
-"""What every host's robots.txt says: asked for once, however many links wait for it."""
+"""The cache of robots.txt rules: each file is requested once, for any number of waiting links."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from trawlnet.webpage.robots_answer import (
 )
 
 _REMEMBERED = 10_000  # Hosts whose rules stay in memory.
-_TRIES = 3  # When connections break; an answer is an answer, whatever it says.
+_TRIES = 3  # Attempts while connections break; any answer counts.
 _BREAKS = (Reason.CONNECTION_ERROR, Reason.TRUNCATED)
-# A file may be of any size: reading ends where parsing does.
+# Reading stops at the size limit of the parser.
 _LIMITS = RequestLimits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
 _NO_FILE = 404
 
 
-_MOMENT = 1.0  # Seconds until a host is looked at again that nobody has parked yet.
+_MOMENT = 1.0  # Seconds until a failing host that is not parked yet is tried again.
 
 
 class TreatingGate(Protocol):
@@ -47,9 +47,9 @@ class TreatingGate(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ruling:
     entry: RobotsEntry
-    # With nothing to go by, what this means for a page that was to be fetched.
+    # Without rules: the outcome of a page of this host.
     trouble: Outcome | None = None
-    asked_at: float = 0.0  # When that trouble came.
+    asked_at: float = 0.0  # When the request failed.
 
     @property
     def rules(self) -> RobotsRules:
@@ -88,18 +88,18 @@ class RobotsCache:
         self._slowed: set[str] = set()  # Lanes with a Crawl-delay.
 
     def known(self, origin: str) -> RobotsRules | None:
-        """The rules of `scheme://host`, if they are at hand and no file needs to be asked for."""
+        """The cached rules of `scheme://host`; None if the file must be requested."""
         known = self._known.get(origin)
         if known is None or not is_fresh(known.entry, self._clock.now()):
             return None
         return None if known.trouble else known.rules
 
     async def ruling(self, origin: str) -> Ruling:
-        """With trouble only for whoever has asked and got no answer: nobody else's page is to
-        pay for that. Raises LaneParked for the others, and if the host is not to be asked now.
+        """Only the page that requested the file gets its failure, so that no other page pays for
+        it. Raises LaneParked for the others, and if the host must not be contacted now.
 
-        A failure is not remembered here. It suspends the host, so that the next one to ask is a
-        probe, and has to ask."""
+        A failure is not cached here. It suspends the host, so that the next request is a probe,
+        which must request the file again."""
         known = self._known.get(origin) or self._load(origin)
         if known is not None and _is_lanes(known):
             self._await_suspension(origin, known.asked_at)
@@ -108,7 +108,7 @@ class RobotsCache:
         return known
 
     async def _alone(self, origin: str, ask: Callable[[], Awaitable[Ruling]]) -> Ruling:
-        """One asks, the others wait for what comes of it."""
+        """One task sends the request, the others wait for its result."""
         flight = self._flights.get(origin)
         if flight is not None:
             known = await asyncio.shield(flight)
@@ -119,7 +119,7 @@ class RobotsCache:
         try:
             known = await ask()
         except BaseException as error:
-            # A parked lane is the same news to all; a task that was cancelled is nobody's.
+            # A parked lane counts for all waiting tasks; a cancelled task for none of them.
             flight.cancel() if isinstance(error, asyncio.CancelledError) else _fail(flight, error)
             raise
         else:
@@ -129,7 +129,7 @@ class RobotsCache:
             del self._flights[origin]
 
     def _await_suspension(self, origin: str, asked_at: float) -> None:
-        """Between the failure and the host's suspension nobody asks a second time."""
+        """Between a failure and the host's suspension, no second request is sent."""
         lane, moment = lane_of(origin), asked_at + _MOMENT
         if self._clock.now() < moment:
             raise LaneParked(lane, max(self._gate.ready_at(lane), moment))
@@ -143,7 +143,7 @@ class RobotsCache:
         )
         trouble = answer.trouble
         if trouble is not None and trouble.wait:
-            # Whoever names a time is asked again then, not a whole failure later.
+            # If the server names a time, ask again then, instead of after `failure_ttl`.
             entry = replace(entry, until=min(entry.until, now + trouble.wait))
         elif trouble is not None and trouble.reason is not Reason.RATE_LIMITED:
             trouble = replace(trouble, lane_is_down=True)
@@ -185,14 +185,14 @@ class RobotsCache:
             body = answer.body[: MAX_ROBOTS + 1]
             saved = SavedRobots(origin, entry.until, answer.status, body, entry.good_at)
         elif entry.good is None or (before := self._file.get(origin)) is None:
-            return  # There is nothing to go by, nor to be remembered.
+            return  # There are no rules to save.
         else:
             saved = replace(before, until=entry.until)
         self._file.put(saved)
 
     def _load(self, origin: str) -> Ruling | None:
         saved = self._file.get(origin)
-        if saved is None or saved.status is None:  # An older version wrote down failures, too.
+        if saved is None or saved.status is None:  # Older versions saved failures, too.
             return None
         rules = robots_from(saved.status, saved.body, self._policy.agent)
         known = Ruling(RobotsEntry(rules, saved.until, rules, saved.at))
@@ -215,24 +215,24 @@ class RobotsCache:
             self._gate.treat(lane, self._manners)
 
 
-# A server's own clock may see its answer end a little after we have read it.
+# A server may see its answer end a little later than we do.
 _MARGIN = 0.005  # Seconds added to a gap,
-_MARGIN_SHARE = 0.05  # but no more than this of it.
+_MARGIN_SHARE = 0.05  # but at most this share of it.
 
 
 def paced(gap: float) -> float:
-    """The rate that leaves a host this gap, in seconds, by its own clock, too."""
+    """The rate that leaves a host this gap, in seconds, even by the server's own clock."""
     return 1.0 / (gap + min(_MARGIN, gap * _MARGIN_SHARE))
 
 
 def _is_lanes(known: Ruling) -> bool:
-    """Whether it is the host's trouble: our own refusal stays what it is."""
+    """Whether the host failed, and not our own policy refused."""
     return known.trouble is not None and known.trouble.reason.blame is Blame.LANE
 
 
 def _fail(flight: asyncio.Future[Ruling], error: BaseException) -> None:
     flight.set_exception(error)
-    flight.exception()  # Looked at, so that it is not reported as forgotten.
+    flight.exception()  # Retrieved, so that asyncio does not report it.
 
 
 def _no_answer(trouble: Trouble) -> _Answer:

@@ -1,4 +1,4 @@
-"""Answers for robots.txt, kept in the workspace, so that a restart asks nobody again."""
+"""Saves robots.txt answers in the workspace, so that a restart needs no new requests."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 
 from trawlnet.engine.durable import make_directory
 
-_COMPACT_AT = 1000  # Lines; a file of fewer is left as it is.
+_COMPACT_AT = 1000  # Lines; a shorter file is not compacted.
 
 
 @dataclass(frozen=True, slots=True)
 class SavedRobots:
-    """One origin's last good answer, and until when nobody is to be asked."""
+    """One origin's last good answer, and when to ask again."""
 
     origin: str
     until: float
-    status: int | None = None  # None: there never was a good answer.
+    status: int | None = None  # None: there was no good answer.
     body: bytes = b""
     at: float = 0.0  # When the good answer came.
 
 
 class RobotsFile:
-    """One JSON line for each answer, the last one of an origin counts. Only places are kept in
-    memory. Not synced: what a power cut takes away is asked for again."""
+    """One JSON line for each answer; the last one of an origin counts. Only offsets are in memory.
+    Not synced: answers lost in a power cut are requested again."""
 
     def __init__(self, path: Path, other: Path | None = None) -> None:
         """`other` is a file of the same kind to learn from; somebody may be writing to it."""

@@ -15,7 +15,7 @@ from trawlnet.stores.redis.fleet.shards import FleetKeys
 from trawlnet.stores.redis.fleet.share import PlaceAnswer, ShareKeys, Want
 
 _LOOK_AGAIN = 0.25  # Seconds, while the last places are taken by pages that may yet fail.
-_LOOKS = 40  # Then the worker is given back.
+_LOOKS = 40  # Attempts before the worker is freed.
 _PAUSE = 1.0  # Seconds that such a page is put off,
 _SPENT_PAUSE = 30.0  # and one for which there is no budget: the crawl is about to end.
 _MOST_FULL = 100_000  # Counters that are known to be full.
@@ -51,7 +51,7 @@ async def is_spent(keys: FleetKeys, budgets: Budgets) -> bool:
 
 class SharedCaps:
     """A page takes its places in Redis, under its lease: they end with that, wherever the shard
-    dies. What has been kept is counted by the settlement."""
+    dies. The settlement counts fetched pages."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class SharedCaps:
             raise LaneParked(task.lane, self._clock.now() + _PAUSE)
         return ""
 
-    def leave(self, url: str, page_type: str, *, kept: bool) -> None:
+    def leave(self, url: str, page_type: str, *, fetched: bool) -> None:
         """Nothing to do: settling the task ends it."""
 
     def counts(self, url: str, page_type: str) -> dict[str, int]:
-        """What a page adds that was kept."""
+        """The counters that a fetched page adds to."""
         counters = map(_counter, self._scopes(url, page_type))
         return dict.fromkeys([*counters, self._budgets.pages], 1)
 

@@ -67,10 +67,10 @@ class WebHandler:
     retry: RetryPolicy
     agent: str
     health: HostHealth
-    follow: bool = True  # A scrape only asks again for what it is told.
+    follow: bool = True  # False for a scrape, which follows no links.
     sitemaps_wanted: bool = True
     obey: bool = True  # robots.txt
-    most_redirects: int = 5  # That lead to one page, as new URLs or within a visit.
+    most_redirects: int = 5  # Redirects that lead to one page, as new URLs or within a visit.
     conditional: Callable[[Task, float], bool] = may_be_conditional
     proxy_of: Callable[[str], str] = lambda url: ""
     holds_body: Callable[[KnownPage], Awaitable[bool]] = assume_held
@@ -102,8 +102,8 @@ class WebHandler:
     async def _blamed(
         self, outcome: Outcome, look: HealthCheck, task: Task, ruling: Ruling
     ) -> Outcome:
-        """Whether a failure counts against the host. Others may have failed during this visit;
-        a host that wants rest is not asked about it."""
+        """Whether a failure counts against the host. Other pages may have failed during this visit;
+        a host that asked to wait is not checked."""
         if outcome.reason.blame is not Blame.LANE:
             return outcome
         if not look.is_well and not outcome.wait and outcome.reason is not Reason.RATE_LIMITED:
@@ -114,12 +114,12 @@ class WebHandler:
             if look.rest is not None:
                 return replace(outcome, wait=look.rest.wait)
         if outcome.detail == _BUSY and not outcome.wait and not look.is_well:
-            # The whole host is left alone for as long as this page would be.
+            # The whole host waits as long as this page would.
             return replace(outcome, wait=self.retry.delay(task.key, task.attempt))
         return replace(outcome, lane_is_well=look.is_well)
 
     async def _look(self, task: Task, ruling: Ruling) -> HealthCheck:
-        """A page that fails is not a host that fails: another page of it may tell them apart."""
+        """Fetch another page, to tell a failing page from a failing host."""
         if not self.health.in_doubt(task.lane):
             return UNKNOWN
         front = f"{halves(read_task(task).url)[0]}/"
@@ -130,7 +130,7 @@ class WebHandler:
         return await self.robots.ruling(origin) if self.obey else _UNRULED
 
     async def _page(self, visit: PageVisit, task: Task) -> Outcome:
-        """Judged once more: the config may be another than when the link was found."""
+        """Check the URL again: the config may have changed since the link was found."""
         refusal = self.linker.refusal(visit.url)
         before = self.pages.get(visit.url)
         known = before is not None and before.fetched
@@ -140,24 +140,24 @@ class WebHandler:
         if not known and (why := await self.caps.take(task, visit.url, visit.page_type)):
             self.linker.left_out.add(cap_named(why))
             return Outcome(Reason.REFUSED, detail=why)
-        kept = False
+        fetched = False
         try:
             if not await self.budget.take():
                 raise LaneParked(task.lane, self.clock.now() + _BUDGET_PAUSE)
             try:
                 outcome = await self._fetched(visit, task, before)
-                kept = brings_page(outcome)
+                fetched = brings_page(outcome)
                 return outcome
             finally:
-                self.budget.leave(kept=kept)
+                self.budget.leave(fetched=fetched)
         finally:
             if not known:
-                self.caps.leave(visit.url, visit.page_type, kept=kept)
+                self.caps.leave(visit.url, visit.page_type, fetched=fetched)
 
     async def _fetched(self, visit: PageVisit, task: Task, before: KnownPage | None) -> Outcome:
         validators = {}
         if before is not None and self.conditional(task, before.timestamp):
-            # "Not modified" is worth nothing once the body that it means is lost or damaged.
+            # "Not modified" is useless if the stored body is lost or damaged.
             validators = before.validators if await self.holds_body(before) else {}
         url, hops = visit.url, tuple[Hop, ...]()
         while True:
@@ -223,7 +223,7 @@ class WebHandler:
                 return outcome_of(got.response)
 
     def _moved(self, got: FetchedPage, target: str) -> Outcome:
-        """The target is a new URL: it goes through policy, robots, caps and dedup by itself."""
+        """The target is a new URL, which policy, robots, caps and dedup check on their own."""
         via = (*got.visit.via, got.visit.url)
         if target in via:
             return Outcome(Reason.LOOP, detail=clean(f"redirected back to {target}"))
@@ -258,7 +258,7 @@ def _target(answer: Response, url: str) -> str | None:
 
 
 def _head_only(answer: Stream) -> Response:
-    """Without the body of what is not stored; its connection is given up."""
+    """The response without its body, which is not stored; the connection is closed."""
     return Response(
         answer.status, answer.headers, b"", answer.url, answer.hops, answer.elapsed, 0, answer.wait
     )

@@ -1,4 +1,4 @@
-"""Whether a host is well whose pages fail: a page that it has delivered before is asked for."""
+"""Checks whether a host works although its pages fail: fetches a page that succeeded before."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ class FailingGate(Protocol):
 
 
 class HealthCheck(NamedTuple):
-    """What asking came to."""
+    """The result of a check."""
 
     is_well: bool
-    rest: Outcome | None = None  # The host wants to be left alone for a while.
+    rest: Outcome | None = None  # The host asked to wait.
 
 
 UNKNOWN = HealthCheck(False)
 
 
 class HostHealth:
-    """Asks once for every few failures in a row, before the host is slowed down for one more.
-    Of several pages that fail together one asks, and the others wait for what comes of it."""
+    """Checks once for every few failures in a row, before the next one would slow the host down. Of
+    several pages that fail together, one checks and the others wait for the result."""
 
     def __init__(self, http: Getter, gate: FailingGate, limits: RequestLimits) -> None:
         self._http = http
         self._gate = gate
         self._limits = limits
-        self._good: dict[str, str] = {}  # By lane the URL of a page that came last.
-        self._looks: dict[str, asyncio.Future[HealthCheck]] = {}  # Under way, by lane.
+        self._good: dict[str, str] = {}  # Lane -> the URL of its last successful page.
+        self._looks: dict[str, asyncio.Future[HealthCheck]] = {}  # Running checks, by lane.
 
     def answered(self, lane: str, url: str) -> None:
-        """A page of this host came as it should."""
+        """A page of this host succeeded."""
         if lane not in self._good and len(self._good) >= _REMEMBERED:
             del self._good[next(iter(self._good))]
         self._good[lane] = url
 
     def in_doubt(self, lane: str) -> bool:
-        """Whether one more failure would have consequences for the host."""
+        """Whether one more failure would slow the host down."""
         failures = self._gate.failures(lane) + 1
         manners = self._gate.manners(lane)
         return failures % manners.halve_every == 0 or failures >= manners.block_at
 
     async def look(self, lane: str, front: str) -> HealthCheck:
-        """`front` is the page to ask for at a host that has delivered none yet; may be empty."""
+        """`front` is the page to fetch from a host without a successful page; may be empty."""
         under_way = self._looks.get(lane)
         if under_way is None:
             url = self._good.get(lane, front)

@@ -1,4 +1,4 @@
-"""What earlier visits have brought, for whoever visits a page or reads about it."""
+"""The page index as visits need it: earlier captures of a URL, and near duplicates."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trawlnet.captures.page import KnownPage
 
 class KnownPages(Protocol):
     def get(self, url: str) -> KnownPage | None:
-        """What is known of a URL from an earlier visit."""
+        """The entry of a URL from an earlier visit."""
 
     def near(self, simhash: int, within: int, besides: str) -> bool:
         """Whether a page with nearly this fingerprint was captured at another URL."""
 
 
 class NoPageIndex:
-    """For a crawl that visits each page once, and has no index where it could look."""
+    """For a crawl without an index, which visits each page once."""
 
     def get(self, url: str) -> KnownPage | None:
         return None
@@ -30,7 +30,7 @@ class NoPageIndex:
 
 
 def stored_bodies(workspace: Path) -> Callable[[KnownPage], Awaitable[bool]]:
-    """Whether the body of a page is on this disk, whole; one that was never stored counts."""
+    """Whether the stored body of a page is intact on this disk; true if none was stored."""
 
     def is_whole(page: KnownPage) -> bool:
         try:
@@ -46,5 +46,5 @@ def stored_bodies(workspace: Path) -> Callable[[KnownPage], Awaitable[bool]]:
 
 
 async def assume_held(page: KnownPage) -> bool:
-    """Where bodies lie elsewhere, and nobody looks."""
+    """For bodies on other machines, which are not checked."""
     return True

@@ -1,4 +1,4 @@
-"""From the links of a page to tasks: cheap for the many known ones, exact for the few new."""
+"""Turns the links of a page into tasks: cheaply for the many known URLs, exactly for new ones."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LANES_KEPT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class LinkRefusal:
-    """Why a URL is not asked for."""
+    """Why a URL is not requested."""
 
     why: str
-    count: str  # Under which name such refusals are counted.
-    word: str  # The rule that says no, for a list of what was left out.
+    count: str  # The name of the counter for such refusals.
+    word: str  # The rule that refuses it, for the list of left-out links.
 
 
 class Linker:
-    """The one door into the frontier: seeds, links, sitemaps and redirects all come through it."""
+    """The only way into the frontier, for seeds, links, sitemaps and redirects."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Linker:
         self._keys = keys
         self._policy = policy
         self._caps = caps
-        self._rules = rules  # Of an origin, if they are known already.
+        self._rules = rules  # The cached rules of an origin, if any.
         self._recent = Recent()
         self._lanes: dict[str, str] = {}
         self.left_out = left_out
         self.counts: Counter[str] = Counter()
 
     def tasks(self, urls: Sequence[str], depth: int, referrer: str) -> list[Task]:
-        """Tasks for the request URLs that are news. A key and its membership come before any
-        object: most links of a site lead where others have led before."""
+        """Tasks for the URLs that are new. Keys are compared before any object is made, because
+        most links of a site lead to known pages."""
         self.counts["links_extracted"] += len(urls)
         if self._policy.too_deep(depth):
             self.counts["too_deep"] += len(urls)
@@ -74,7 +74,7 @@ class Linker:
         return self._task(visit, self._keys.key(visit.url))
 
     def refusal(self, url: str) -> LinkRefusal | None:
-        """Why a URL is not asked for; None if it is."""
+        """Why a URL is not requested; None if it is."""
         verdict = self._policy.verdict(url)
         return self._refusal(url, verdict)
 
@@ -85,7 +85,7 @@ class Linker:
             return refusal
         typed = PageVisit(url, verdict.page_type, depth, visit.referrer, visit.via)
         least = depth * PER_DEPTH
-        # Within its depth, whatever the priority: the depth is read back from the score.
+        # Clamped to its depth at any priority: the depth is read back from the score.
         score = min(max(self._policy.score(depth, verdict.page_type), least), least + 99)
         return typed.task(key, score, self._lane(halves(url)[0]))
 
@@ -102,14 +102,14 @@ class Linker:
         return None
 
     def host_allowed(self, url: str) -> bool:
-        """Only the host counts for what is no page: patterns are written for pages."""
+        """Only the host counts for URLs that are no pages: patterns are written for pages."""
         return self._policy.host_allowed(url)
 
     def key(self, url: str) -> str:
         return self._keys.key(url)
 
     def fresh(self, key: str) -> bool:
-        """Whether something that is no page, like a sitemap, was not met lately."""
+        """Whether something that is no page, like a sitemap, was not seen recently."""
         return bool(self._recent.news([key], 0))
 
     def _lane(self, origin: str) -> str:
@@ -127,27 +127,27 @@ def halves(url: str) -> tuple[str, str]:
     return url[:slash], url[slash:]
 
 
-_KEPT = 200_000  # Of each generation; a key takes about 130 bytes.
-REFUSED = -1  # Closer than any depth: a refused link is not looked at again.
+_GENERATION = 200_000  # Keys of each generation; a key takes about 130 bytes.
+REFUSED = -1  # Less than any depth: a refused link is not checked again.
 
 
 class Recent:
-    """Keys by hash, each with the lowest depth it was met with. Two generations: a key that is
-    met again moves to the younger one, and the older one is dropped when the younger is full.
+    """Keys by hash, each with the lowest depth at which it was seen. Two generations: a key that is
+    seen again moves to the younger one, and the older one is dropped when the younger is full.
 
-    Forgetting is harmless, because the store knows every key; remembering is, too, because a
-    process that dies before a link is stored forgets it with everything else. Two keys with one
-    hash of 64 bits, seeded anew in each process, would hide a page: at 10^8 links the odds of
-    that are about two in a million.
+    Dropping a key is harmless, because the store has every key; so is keeping it, because a process
+    that dies before a link is stored loses this memory, too. Two keys with the same 64-bit hash,
+    which each process seeds anew, would hide a page: at 10^8 links the odds are about two in a
+    million.
     """
 
-    def __init__(self, kept: int = _KEPT) -> None:
-        self._kept = kept
+    def __init__(self, most: int = _GENERATION) -> None:
+        self._most = most
         self._young: dict[int, int] = {}
         self._old: dict[int, int] = {}
 
     def news(self, keys: Iterable[str], depth: int) -> list[int]:
-        """Which of these are worth a task: not met, or only further away. All are met now."""
+        """The indexes of keys that were not seen, or only at a larger depth; marks all as seen."""
         found = []
         young, old = self._young, self._old
         for number, key in enumerate(keys):
@@ -160,7 +160,7 @@ class Recent:
             if known is None or depth < known:
                 young[digest] = depth
                 found.append(number)
-        if len(young) > self._kept:
+        if len(young) > self._most:
             self._young, self._old = {}, young
         return found
 

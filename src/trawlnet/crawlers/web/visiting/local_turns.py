@@ -1,10 +1,10 @@
-"""Turns that the crawl and the scrape of one workspace see: at a host one request at a time, and
-the gap to the next whoever makes it. Known by a file with a place for every host.
+"""Turns that the crawl and the scrape of one workspace share: one request at a time to a host, with
+the gap between requests of both. A file has a place for every host.
 
-A place is locked while its host is asked, by the kernel, which lets go of what a killed process
-held. It says when each of the two has last asked there, how long a gap it keeps, and until when
-the host wants to be left alone. A process that is frozen keeps its places: the other leaves them to
-it for as long as a request may take, and then goes on without the lock.
+A place is locked during a request; the kernel releases the locks of a killed process. It records,
+for each of the two, the end of its last request, its gap, and until when the host asked to wait. A
+frozen process holds its places: the other waits as long as a request may take, and then continues
+without the lock.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from trawlnet.engine.ports import Clock, Handler
 from trawlnet.engine.task import Task
 
 FILE = Path("state", "web", "turns")
-_PLACES = 1 << 16  # Two hosts in one place wait for each other, which costs time and no more.
+_PLACES = 1 << 16  # Two hosts with the same place wait for each other, which only costs time.
 _ENTRY = struct.Struct("ddd")  # The end of the last request, the gap after it, held until.
 _HELD = struct.Struct("d")
 _HELD_AT = _ENTRY.size - _HELD.size
 _PLACE_BYTES = 2 * _ENTRY.size
-_LONGEST_HOLD = 3600.0  # Seconds; then it is worth a look whether it still is.
-# Owned by the open file, not by all of this process; Linux has it. Elsewhere the lock is the
-# process's, which is as good for a crawl and a scrape: they are two.
+_LONGEST_HOLD = 3600.0  # Seconds after which a hold is read again.
+# Linux has locks of open files. Elsewhere a lock belongs to the process, which is enough for a
+# crawl and a scrape, because they are two processes.
 _OFD_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 _LOCK = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length, pid.
-# Seconds until it is worth asking again while the other is at it: a part of the gap, so that its
-# next request is not always the first after the gap.
+# Seconds until the next attempt while the other process has the turn: a part of the gap, so that
+# the other is not always first after the gap.
 _SHORTEST, _LONGEST = 0.002, 0.1
 
 
 class LocalTurns:
-    """For one of the two processes; `first` is the crawl. Between its own requests the gate keeps
-    the gaps: what counts here is what the other one does."""
+    """For one of the two processes; `first` is the crawl. The gate keeps the gaps between its own
+    requests; this adds those of the other process."""
 
     def __init__(self, workspace: Path, clock: Clock, *, first: bool) -> None:
         self.first = first
         self._clock = clock
         self._mine, self._theirs = (0, _ENTRY.size) if first else (_ENTRY.size, 0)
-        self._held: Counter[int] = Counter()  # Places: ours may be asked for by two hosts.
-        # Places that the other has: what it last wrote there, and when we first saw that.
+        self._held: Counter[int] = Counter()  # Places that we hold; two hosts may share one.
+        # Places that the other process holds: its last entry there, and when we first saw it.
         self._refused: dict[int, tuple[bytes, float]] = {}
         make_directory((workspace / FILE).parent)
         self._fd = os.open(workspace / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -56,8 +56,8 @@ class LocalTurns:
     async def turn(
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None
     ) -> float:
-        """Be the only one to ask these names. Returns 0, or the seconds until it is worth asking
-        again: none is taken while another is not to be had, so that nobody waits in a circle."""
+        """Take the turns of all these names, or none, so that no two processes wait for each other.
+        Returns 0, or the seconds until the next attempt."""
         places = _places(gaps)
         taken: list[int] = []
         for place, gap in places.items():
@@ -67,7 +67,7 @@ class LocalTurns:
                 return wait
             taken.append(place)
         for place, gap in places.items():
-            self._note(place, gap)  # If we are killed, this was the end of it.
+            self._note(place, gap)  # If we are killed, the request counts as ended now.
         return 0.0
 
     async def turned(self, gaps: Mapping[str, float]) -> None:
@@ -76,7 +76,7 @@ class LocalTurns:
             self._release(place)
 
     def hold(self, name: str, until: float) -> None:
-        """The host wants to be left alone, by the other as well."""
+        """The host asked to wait, which counts for the other process, too."""
         at = _place(name) * _PLACE_BYTES + self._mine + _HELD_AT
         os.pwrite(self._fd, _HELD.pack(until), at)
 
@@ -96,16 +96,16 @@ class LocalTurns:
         return wait
 
     def _left(self, place: int, gap: float) -> float:
-        """Of the gap after the other's last request: the longer one, if we know of two."""
+        """The rest of the gap after the other's last request: the longer gap, if there are two."""
         end, their_gap, held = map(float, _ENTRY.unpack(self._entry(place)))
         now = self._clock.now()
-        # A clock that was set back makes nobody wait for longer than the gap.
+        # After a clock was set back, nothing waits for longer than the gap.
         rest = min(end, now) + max(gap, their_gap) - now if end else 0.0
         return max(0.0, rest, min(held - now, _LONGEST_HOLD))
 
     def _is_frozen(self, place: int, longest: float) -> bool:
-        """Whether the other has had this place for longer than any request takes, and has written
-        nothing meanwhile."""
+        """Whether the other process has held this place for longer than any request takes, without
+        writing to it."""
         entry, now = self._entry(place), self._clock.now()
         seen, since = self._refused.get(place, (b"", now))
         if entry != seen:
@@ -117,7 +117,7 @@ class LocalTurns:
         return os.pread(self._fd, _ENTRY.size, place * _PLACE_BYTES + self._theirs)
 
     def _note(self, place: int, gap: float) -> None:
-        """Leaves alone what else is known of the host."""
+        """Write the entry without changing the hold of the host."""
         entry = _ENTRY.pack(self._clock.now(), gap, 0.0)[:_HELD_AT]
         os.pwrite(self._fd, entry, place * _PLACE_BYTES + self._mine)
 
@@ -154,7 +154,7 @@ def _place(name: str) -> int:
 
 
 class TellingWaits:
-    """A handler that lets the other process know how long a host wants to be left alone."""
+    """A handler that tells the other process how long a host asked to wait."""
 
     def __init__(self, handler: Handler, turns: LocalTurns, clock: Clock) -> None:
         self._handler = handler

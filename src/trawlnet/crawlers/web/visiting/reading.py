@@ -1,4 +1,4 @@
-"""What a page that was fetched comes to: a capture for the sink, and the URLs that it leads to."""
+"""Reads a fetched page: a capture for the sink, and the URLs that it links to."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from trawlnet.webpage.html import LinkChoice, PageLink, read_page
 from trawlnet.webpage.robots_tag import RobotsWords, robots_words
 from trawlnet.webpage.simhash import simhash
 
-_LARGE = 256 << 10  # Bytes; a page of this size is parsed beside the loop, not in it.
+_LARGE = 256 << 10  # Bytes; larger pages are parsed in a thread.
 _HTML = ("text/html", "application/xhtml+xml")
-_LEAST_WORDS = 20  # A text of fewer says too little to be called a duplicate.
+_LEAST_WORDS = 20  # Shorter texts are not compared.
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """What is made of a page, as configured."""
+    """The configured rules for reading pages."""
 
     agent: str  # Product token.
     choice: LinkChoice = field(default_factory=LinkChoice)
     store_all_types: bool = False
     obey_noindex: bool = True
-    obey_nofollow: bool = True  # Of a whole page, in a meta tag or a header.
+    obey_nofollow: bool = True  # In a meta tag or a header, for the whole page.
     obey_rel_nofollow: bool = True
     edges: bool = True
-    near_bits: int | None = None  # Fingerprints this near are duplicates; None: not looked for.
+    near_bits: int | None = None  # Most bits in which duplicates differ; None: do not compare.
     skip_near: bool = False  # Do not follow the links of duplicates.
-    headers: bool = False  # Keep request and response headers, for the WARC.
+    headers: bool = False  # Store request and response headers, for the WARC.
     revisit: RevisitRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """An answer, and how it was come by."""
+    """An answer, with its request."""
 
     visit: PageVisit
-    url: str  # That gave the answer: the visit's, or where it was redirected to.
+    url: str  # The URL that answered: the visit's, or the target of a redirect.
     at: float
     response: Response
     retries: int
-    before: KnownPage | None = None  # What the index knows from an earlier visit.
+    before: KnownPage | None = None  # The index's entry of an earlier visit.
     hops: tuple[Hop, ...] = ()
     sent: Headers = ()
     proxy: str = ""
@@ -70,14 +70,14 @@ class PageReading:
 
 
 def is_html(content_type: str) -> bool:
-    """A type that is not told is taken for HTML, as browsers would find out."""
+    """A missing type counts as HTML, as in browsers."""
     return not content_type.strip() or content_type.partition(";")[0].strip().lower() in _HTML
 
 
 async def read(
     got: FetchedPage, rules: ReadingRules, is_near: Callable[[int, int, str], bool]
 ) -> PageReading:
-    """What a 200 comes to."""
+    """The reading of a 200."""
     if not is_html(got.content_type):
         return _other_type(got, rules)
     work = _ReadingWork(got, rules)
@@ -90,7 +90,7 @@ async def read(
     near = fingerprint is not None and is_near(fingerprint, rules.near_bits or 0, got.visit.url)
     followed = [] if near and rules.skip_near else _followed(page.links, said, rules)
     again_in = _again_in(got, rules, got.sha256)
-    kept = not (said.noindex and rules.obey_noindex)
+    may_store = not (said.noindex and rules.obey_noindex)
     metadata: dict[str, Any] = {"links": len(page.links)}
     metadata |= {"links_cut": True} if page.cut else {}
     metadata |= {"noindex": True} if said.noindex else {}
@@ -99,7 +99,7 @@ async def read(
     capture = _capture(
         got,
         rules,
-        body=got.response.body if kept else None,
+        body=got.response.body if may_store else None,
         encoding=page.codec,
         simhash=fingerprint,
         metadata=metadata,

@@ -1,5 +1,5 @@
-"""Turns that all shards of a fleet see, or all processes of a workspace: at a host and at its
-address one request at a time, and the gap to the next whoever makes it."""
+"""Turns that all shards of a fleet share, or all processes of a workspace: one request at a time
+to a host and to its address, with the gap between requests of all of them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from trawlnet.engine.ports import Clock
 from trawlnet.net.address import AddressTurns
 from trawlnet.net.http import Leaving, Turns
 
-_LEAST = 0.001  # Seconds; less cannot be told from nothing.
+_LEAST = 0.001  # Seconds; a shorter gap counts as none.
 _SLACK = 5.0  # Seconds beyond the longest request after which its turn ends by itself.
-_LONGEST_NAP = 0.5  # Seconds until somebody who waits notices that the crawl is to stop.
-_WORTH_WAITING = 5.0  # Seconds; beyond, the worker is given back.
+_LONGEST_NAP = 0.5  # Seconds until a waiting turn notices that the crawl is being drained.
+_WORTH_WAITING = 5.0  # Seconds; for a longer wait the worker is freed.
 
 
 class PacingGate(Protocol):
-    """What is needed of the gate."""
+    """The methods of the gate that are used here."""
 
     def interval(self, lane: str) -> float: ...
 
@@ -33,7 +33,7 @@ class PacingGate(Protocol):
 
 
 class TurnKeys(Protocol):
-    """Where turns are known by all who take them."""
+    """The shared record of turns: Redis, or a file."""
 
     async def turn(
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None
@@ -44,7 +44,7 @@ class TurnKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SharedTurns:
-    """The gate's own turn comes first, so that in each process one worker at most waits here for a
+    """The gate's own turn comes first, so that in each process at most one worker waits here for a
     crowded address; the others wait as tasks."""
 
     turns: Turns
@@ -52,7 +52,7 @@ class SharedTurns:
     clock: Clock
     gate: PacingGate
     address_of: Callable[[str], Awaitable[str]]
-    address_gap: float  # Between two requests to one address; 0: addresses do not matter.
+    address_gap: float  # Seconds between two requests to one address; 0: no limit.
     longest: float  # Seconds that a request takes at most.
     owns: Callable[[str], bool]
 
@@ -60,7 +60,7 @@ class SharedTurns:
         return _SharedTurn(self, self.turns.turn(lane), lane)
 
     async def gaps(self, lane: str) -> dict[str, float]:
-        """By name what a request on this lane keeps others from."""
+        """The gap after a request on this lane, by name of the host and of its address."""
         found = {lane: self.gate.interval(lane)}
         if self.address_gap and (address := await self.address_of(lane)):
             found[f"@{address}"] = self.address_gap
@@ -104,12 +104,12 @@ class _SharedTurn:
         gaps = await shared.gaps(lane)
         fenced = lane if shared.owns(lane) else None
         while gaps and (wait := await shared.keys.turn(gaps, shared.longest, fenced)):
-            # Longer than an address keeps anybody: the host has a gap left from another owner.
+            # Longer than the gap of an address: the host has a gap left from another owner.
             if wait > shared.address_gap + _WORTH_WAITING:
                 until = shared.clock.now() + wait
                 shared.gate.park(lane, until)
                 raise LaneParked(lane, until)
-            # Nobody waits out a long gap when the crawl is told to stop.
+            # A drained crawl does not wait out a long gap.
             if shared.gate.closing():
                 raise LaneParked(lane, shared.clock.now() + wait)
             await shared.clock.sleep(min(wait, _LONGEST_NAP))

@@ -1,4 +1,4 @@
-"""How pages are asked for and read: what crawl and scrape have in common."""
+"""The parts for fetching and reading pages that crawl and scrape share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Wrap = Callable[[AddressTurns], Turns]  # Of turns that take a host's address in
 
 @dataclass(frozen=True, slots=True)
 class RobotsPlaces:
-    """Files with what every robots.txt said: ours, and one to learn from."""
+    """Files of robots.txt answers: our own, and one of the other role to read."""
 
     mine: Path
     other: Path | None = None
@@ -58,7 +58,7 @@ class RobotsPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is another thing for one process than for one of many."""
+    """The parts that differ between a single process and a fleet."""
 
     gate: Gate
     pages: KnownPages
@@ -79,7 +79,7 @@ def alone(
     pages: PageIndex,
     local: LocalTurns,
 ) -> Deployment:
-    """One process, or two: a crawl and a scrape, which go by the same clock at every host."""
+    """One process, or a crawl and a scrape, which share turns at every host."""
     gate = Gate(clock, manners_of(config))
     robots = [workspace / _STATE / name for name in (_ROBOTS, _SCRAPERS_ROBOTS)]
     return Deployment(
@@ -203,7 +203,7 @@ async def open_site(
 
 
 def _always(task: Task, seen_at: float) -> bool:
-    """A scrape has no use for links, so it can do without a body at any time."""
+    """A scrape follows no links, so its requests may always be conditional."""
     return True
 
 
@@ -221,7 +221,7 @@ def _robots_policy(config: WebConfig, agent: str) -> RobotsPolicy:
     )
 
 
-_NOBODY = "trawlnet/0.1 (+http://private.invalid/)"  # In a private world nobody else complains.
+_NOBODY = "trawlnet/0.1 (+http://private.invalid/)"  # A private network needs no contact.
 
 
 def agent_of(config: WebConfig) -> str:
@@ -247,7 +247,7 @@ class Proxies:
         return self._hosts.get(host, self._default) or None
 
     def name_for(self, url: str) -> str:
-        """Of the proxy, as it stands in the pages CSV: without what may be secret."""
+        """The name of the proxy in the pages CSV, without secrets."""
         if not self._hosts and not self._default:
             return ""
         proxy = self.url_for(split(url).host)

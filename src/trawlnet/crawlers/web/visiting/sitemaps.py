@@ -40,7 +40,7 @@ class SitemapReader:
     most_urls: int = MOST_ENTRIES  # Of one file.
 
     def announced(self, urls: Iterable[str], origin: str) -> list[Task]:
-        """Sitemaps that a robots.txt names and that nobody has been told of lately."""
+        """Sitemaps that a robots.txt names and that were not seen recently."""
         found = []
         for written in itertools.islice(urls, self.most_files):
             task = self._sitemap(written, f"{origin}/robots.txt", level=0)
@@ -78,7 +78,7 @@ class SitemapReader:
         return Outcome(Reason.OK, found=found, again_in=again_in)
 
     def _moved(self, answer: Response, visit: SitemapVisit) -> Outcome:
-        """Like an index of one: so a loop of redirects ends where a loop of indexes does."""
+        """Treated like an index with one entry, so that the limit on levels ends loops."""
         target = location_of(answer)
         found = self._further([SitemapEntry(target)], visit)
         if visit.level >= _MOST_LEVELS:
@@ -117,7 +117,7 @@ class SitemapReader:
         return [*self.linker.tasks(urls, _DEPTH, visit.url), *changed]
 
     def _changed(self, url: str, lastmod: float) -> list[Task]:
-        """A page that is known, and newer than when it was seen, is visited once more."""
+        """One more visit to a known page that has changed since it was fetched."""
         page = self.pages.get(url)
         if page is None:
             return []
@@ -128,13 +128,13 @@ class SitemapReader:
 
 
 def location_of(answer: Response) -> str:
-    """Where a redirect leads, as written; servers put raw bytes there."""
+    """The target of a redirect, as written; servers send raw bytes there."""
     raw = answer.headers["Location"].encode("utf-8", "surrogateescape")
     return raw.decode("utf-8", "replace").strip()
 
 
 def _plain(body: bytes) -> bytes | None:
-    """The body, inflated if it is a gzip file; None if that is too much."""
+    """The body, inflated if it is a gzip file; None if it is too large."""
     if not body.startswith(_GZIP):
         return body
     inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)

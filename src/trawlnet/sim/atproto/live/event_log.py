@@ -42,7 +42,7 @@ class FirehoseLog:
 
     @property
     def last(self) -> int:
-        """The newest number; one below the first where nothing was told yet."""
+        """The newest number; one below the first if there is no message yet."""
         return self._next - 1
 
     @property

@@ -103,7 +103,7 @@ class Life:
             self._become(account, AccountStatus.ACTIVE)
 
     def leave(self, account: Account) -> None:
-        """The account is deleted; its server forgets what it told of it."""
+        """The account is deleted; its server forgets its messages."""
         self._able.remove(account.index)
         did = self._population.dids[account.index]
         self.logs[account.host].erase(did)

@@ -21,9 +21,9 @@ Payload = dict[str, Any]
 
 class Mischief(StrEnum):
     DROP = "drop"  # A message is left out.
-    REPEAT = "repeat"  # A message is told twice.
+    REPEAT = "repeat"  # A message is sent twice.
     SWAP = "swap"  # Two messages change places.
-    REWIND = "rewind"  # An old message is told again under a new number.
+    REWIND = "rewind"  # An old message is sent again under a new number.
     GAP = "gap"  # Numbers are left out.
     OMIT_OP = "omit_op"  # A commit does not tell of one of its changes.
     WRONG_PREV = "wrong_prev"  # A commit claims another tree before it.

@@ -17,7 +17,7 @@ _LONGEST_CURSOR = 16  # Digits.
 async def answer_subscription(
     log: FirehoseLog, request: web.BaseRequest, *, is_inclusive: bool
 ) -> web.StreamResponse:
-    """Servers do not agree on whether the message at the cursor is told again."""
+    """Servers differ in whether they send the message at the cursor again."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise XrpcRefusal("AuthMissing", "Authentication Required", 401)
     socket = web.WebSocketResponse(compress=False, heartbeat=30.0)
