@@ -11,9 +11,9 @@ import random
 import time
 from pathlib import Path
 
+from tests.support.web.captures import open_discoveries
 from trawlnet.captures import derived
 from trawlnet.captures.capture import Capture, CapturedLink, Hop
-from trawlnet.captures.discovery import open_discoveries
 from trawlnet.captures.files import CaptureOptions
 from trawlnet.captures.sink import CaptureSink
 from trawlnet.captures.warc import files as warc

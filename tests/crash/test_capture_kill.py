@@ -16,9 +16,9 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.crash import capture_roles as roles
 from tests.crash.nursery import PATIENCE, nursery_of
+from tests.support.web.captures import read_captures
 from trawlnet.captures.blobs import read_blob
 from trawlnet.captures.files import INDEX, LOG
-from trawlnet.captures.log import read_captures
 from trawlnet.captures.page_index import PageIndex
 from trawlnet.captures.replay import replay
 from trawlnet.captures.rows import PAGE_COLUMNS

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.crash.nursery import Nursery, has_ended, nursery_of, size_of
+from tests.support.web.captures import read_captures
 from tests.support.web.site import KEYS, config_for, gaps, index, reachable
 from tests.support.world_thread import in_thread
 from trawlnet.captures.blobs import BlobStore
-from trawlnet.captures.log import read_captures
 from trawlnet.captures.role import CRAWL, SCRAPE, Role
 from trawlnet.crawlers.web.unscraped import FILE, read_unscraped
 from trawlnet.net.clock import SystemClock

@@ -419,7 +419,7 @@ def test_the_manifest_is_enough_to_know_every_id(tmp_path: Path) -> None:
             i for i in range(first, end) if i not in holes and not any(i in gap for gap in gaps)
         }
         assert existing == {i for i in range(first, end) if model.visible_at(i) is not None}
-        assert set(model.visible(first, end, 1e6)) == existing
+        assert {i for i in range(first, end) if model.state(i, 1e6) is IdState.VISIBLE} == existing
 
     in_world(tmp_path, visit)
 

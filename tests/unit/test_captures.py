@@ -22,13 +22,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.support import child
+from tests.support.web.captures import open_discoveries, read_captures
 from trawlnet.captures import derived
 from trawlnet.captures import files as capture_files
 from trawlnet.captures.capture import Capture, CapturedLink
-from trawlnet.captures.discovery import open_discoveries
 from trawlnet.captures.files import INDEX, LOG, CaptureFiles, CaptureOptions
 from trawlnet.captures.line import CaptureLine, pack, unpack
-from trawlnet.captures.log import read_captures
 from trawlnet.captures.page_index import Checkpoint, PageIndex, Scopes
 from trawlnet.captures.replay import replay
 from trawlnet.captures.rows import PAGE_COLUMNS, csv_bytes, edge_rows, page_rows

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.webpage.simhash import NEAR, distance, simhash
+from trawlnet.captures.near_duplicates import MOST_BITS
+from trawlnet.webpage.simhash import simhash
 
 PROSE = "the quick brown fox jumps over a lazy dog while children read old books about rivers"
 WORDS = PROSE.split()
 CHINESE = [chr(0x4E00 + 37 * n) for n in range(300)]
+
+
+def distance(one: int, other: int) -> int:
+    return (one ^ other).bit_count()
 
 
 def text(seed: int, vocabulary: list[str], count: int = 2000) -> list[str]:
@@ -25,7 +30,7 @@ def test_a_small_change_moves_few_bits_and_another_text_moves_many(vocabulary: l
     words = text(1, vocabulary)
     here = simhash(" ".join(words))
     changed = [*words[:900], "a", "visitor", "counter", "4711", *words[900:]]
-    assert distance(here, simhash(" ".join(changed))) <= 2 * NEAR
+    assert distance(here, simhash(" ".join(changed))) <= 2 * MOST_BITS
     assert distance(here, simhash(" ".join(changed))) < 10
     assert min(distance(here, simhash(" ".join(text(n, vocabulary)))) for n in range(2, 12)) > 12
 

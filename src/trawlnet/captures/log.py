@@ -83,10 +83,6 @@ def read_glances(folder: Path) -> Iterator[Glances]:
         yield Glances([glance(line.raw or b"", _named(place, line)) for line in lines], end)
 
 
-def read_captures(folder: Path) -> Iterator[CaptureLine]:
-    return (line for chunk in read_chunks(folder) for line in chunk.lines)
-
-
 def _read(
     folder: Path, after: SpoolPosition
 ) -> Iterator[tuple[Sequence[SpoolLine], SpoolPosition, Path]]:

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from trawlnet.net.client.answer import RequestLimits, Response, Stream
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import Trouble
 from trawlnet.observe.metrics.crawl import HttpMeter
 
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+class RequestOptions(TypedDict, total=False):
+    """The options of `Http.get` and `Http.stream`."""
+
+    lane: str | None
+    headers: Mapping[str, str]
+    limits: RequestLimits | None
 
 
 class Getter(Protocol):
     """The network as a handler needs it: `Http`, or the wrapper that counts."""
 
-    async def get(
-        self,
-        url: str,
-        *,
-        lane: str | None = None,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        limits: RequestLimits | None = None,
-    ) -> Response | Trouble: ...
+    async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response | Trouble: ...
 
     def stream(
-        self,
-        url: str,
-        *,
-        lane: str | None = None,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        limits: RequestLimits | None = None,
+        self, url: str, **options: Unpack[RequestOptions]
     ) -> AbstractAsyncContextManager[Stream | Trouble]: ...
 
 
@@ -42,27 +35,15 @@ class MeteredHttp:
         self._http = http
         self._meter = meter
 
-    async def get(
-        self,
-        url: str,
-        *,
-        lane: str | None = None,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        limits: RequestLimits | None = None,
-    ) -> Response | Trouble:
-        async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
+    async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response | Trouble:
+        async with self.stream(url, **options) as answer:
             return answer if isinstance(answer, Trouble) else await answer.whole()
 
     def stream(
-        self,
-        url: str,
-        *,
-        lane: str | None = None,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        limits: RequestLimits | None = None,
+        self, url: str, **options: Unpack[RequestOptions]
     ) -> AbstractAsyncContextManager[Stream | Trouble]:
         """Counts after the body, also if reading it failed: those bytes were received, too."""
-        return self._http.stream(url, lane=lane, headers=headers, limits=limits, on_end=self._count)
+        return self._http.stream(url, told=self._count, **options)
 
     def _count(self, answer: Stream | Trouble) -> None:
         if isinstance(answer, Trouble):

@@ -8,7 +8,6 @@ from operator import add
 from zlib import crc32
 
 BITS = 64
-NEAR = 3  # Bits in which two texts differ at most that are called the same.
 
 _MOST_TEXT = 200_000  # Characters; the beginning of a longer text speaks for it.
 
@@ -34,8 +33,3 @@ def simhash(text: str) -> int:
         votes = list(map(add, votes, total.to_bytes(BITS, "little")))
     half = len(pieces) / 2
     return sum(1 << bit for bit, count in enumerate(votes) if count > half)
-
-
-def distance(one: int, other: int) -> int:
-    """In how many bits two fingerprints differ."""
-    return (one ^ other).bit_count()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.web.captures import read_captures
 from trawlnet.captures.line import CaptureLine
-from trawlnet.captures.log import read_captures
 from trawlnet.captures.page import KnownPage
 from trawlnet.captures.page_index import PageIndex
 from trawlnet.captures.role import INDEX, ROLES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -174,12 +174,6 @@ class Traffic:
         if self._shown_at(i, born) > t:
             return IdState.PENDING, born
         return IdState.EMBARGOED if t < self.opens_at(i) else IdState.VISIBLE, born
-
-    def visible(self, start: int, end: int, t: float) -> Iterator[int]:
-        """The ids from `start` up to but without `end` that are served at that time."""
-        for i in range(start, end):
-            if self.state(i, t) is IdState.VISIBLE:
-                yield i
 
     def newest_visible(self, t: float) -> int | None:
         """The highest id that is published: what an API with an anchor would tell."""
