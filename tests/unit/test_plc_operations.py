@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.atproto.identity.plc_log import fold_log
+from trawlnet.crawlers.atproto.instants import microseconds
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
     by_did,
     continues,
     fold,
-    microseconds,
     plain_head,
     read_line,
 )

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from trawlnet.crawlers.atproto.operations import read_line
+from trawlnet.crawlers.atproto.usual_lines import UsualLine, usual_line
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
@@ -49,7 +50,7 @@ class ExportCursor:
 class Lines:
     """The body of a page."""
 
-    rows: Sequence[Any]  # After JSON; None where it was none.
+    rows: Sequence[Any]  # After JSON, usual ones with their schema; None where it was none.
     is_cut: bool  # There was more, or would have been.
 
 
@@ -102,6 +103,9 @@ def parsed_line(line: bytes | str) -> Any:
     """None for what is no JSON, or too much of it."""
     if len(line) > _LONGEST_LINE:
         return None
+    usual = usual_line(line)
+    if usual is not None:
+        return usual
     try:
         return orjson.loads(line)
     except ValueError:
@@ -146,7 +150,7 @@ def _is_foreign(lines: Lines, place: ExportCursor) -> bool:
 
 
 def _has_objects(lines: Lines) -> bool:
-    return any(isinstance(line, dict) for line in lines.rows)
+    return any(isinstance(line, dict | UsualLine) for line in lines.rows)
 
 
 def _after_seq(
@@ -161,6 +165,8 @@ def _after_seq(
 
 def number_of(line: Any) -> int | None:
     """Of a line in the numbered form."""
+    if type(line) is UsualLine:
+        return line.seq
     seq = line.get("seq") if isinstance(line, dict) else None
     return seq if type(seq) is int and 0 < seq < 1 << 63 else None
 

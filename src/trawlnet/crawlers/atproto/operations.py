@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -12,6 +11,8 @@ import orjson
 from trawlnet.atproto.identity.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.atproto.syntax import is_cid, is_did
+from trawlnet.crawlers.atproto.instants import microseconds
+from trawlnet.crawlers.atproto.usual_lines import UsualLine, usual_row
 from trawlnet.malformed import Malformed
 from trawlnet.tables.clickhouse.plc import OperationRow
 from trawlnet.webpage.origin import canonical_origin
@@ -22,6 +23,8 @@ UNREADABLE = "unreadable"  # The operation says nothing that we understand about
 
 def read_line(row: Any, *, allow_private: bool) -> OperationRow:
     """One line of an export, after JSON. Raises Malformed."""
+    if type(row) is UsualLine:
+        return usual_row(row, allow_private=allow_private)
     entry = parse_log_line(row)
     prev = entry.operation.get("prev")
     if not is_did(entry.did) or not is_cid(entry.cid) or not (prev is None or _is_link(prev)):
@@ -45,20 +48,6 @@ def read_line(row: Any, *, allow_private: bool) -> OperationRow:
         seq=entry.seq or 0,
         time_us=microseconds(entry.created_at),
     )
-
-
-def microseconds(text: str) -> int:
-    """An instant of the export. Raises Malformed for what is none, or before 1970."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise Malformed(f"a time without a zone: {text[:40]!r}")
-        seconds = round(moment.timestamp() * 1_000_000)
-    except (ValueError, OverflowError):
-        raise Malformed(f"not a time: {text[:40]!r}") from None
-    if seconds < 0:
-        raise Malformed(f"a time before all computers: {text[:40]!r}")
-    return seconds
 
 
 def _state(entry: LogEntry) -> PlcState | None:

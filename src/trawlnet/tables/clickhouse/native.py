@@ -43,10 +43,8 @@ def text(value: bytes) -> bytes:
 
 
 def texts(name: str, values: Iterable[str]) -> NativeColumn:
-    # Lone surrogates cannot be stored as UTF-8; they come only from JSON that escapes them.
-    return NativeColumn(
-        name, "String", b"".join([text(value.encode("utf-8", "replace")) for value in values])
-    )
+    values = values if isinstance(values, list) else list(values)
+    return NativeColumn(name, "String", _ascii_texts(values) or _texts(values))
 
 
 def switches(name: str, values: Iterable[bool]) -> NativeColumn:
@@ -63,6 +61,21 @@ def naturals(name: str, values: Iterable[int]) -> NativeColumn:
 
 def instants(name: str, microseconds: Iterable[int]) -> NativeColumn:
     return NativeColumn(name, "DateTime64(6, 'UTC')", _packed("q", microseconds))
+
+
+def _ascii_texts(values: list[str]) -> bytes:
+    """Of short plain texts, as most are: the length of each is a character before it, and all are
+    encoded at once. Empty for others."""
+    try:
+        joined = "".join([_LENGTHS[len(value)] + value for value in values])
+    except IndexError:
+        return b""
+    return joined.encode() if joined.isascii() else b""
+
+
+def _texts(values: list[str]) -> bytes:
+    # Lone surrogates cannot be stored as UTF-8; they come only from JSON that escapes them.
+    return b"".join([text(value.encode("utf-8", "replace")) for value in values])
 
 
 def _packed(code: str, values: Iterable[int]) -> bytes:
@@ -83,3 +96,4 @@ def _varint(number: int) -> bytes:
 
 # Nearly all strings are shorter than this, and looking up is four times as fast as counting.
 SHORT = [_varint(number) for number in range(1 << 14)]
+_LENGTHS = [chr(number) for number in range(0x80)]
