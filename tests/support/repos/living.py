@@ -14,7 +14,7 @@ from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.folding import ArchivedState, encode_state, make_delta
 from trawlnet.archive.format.proof import key_bytes
 from trawlnet.archive.format.record_text import record_text
-from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.tid import tid
 from trawlnet.native.zstd import FrameWriter
 from trawlnet.sim.repository.repo import build_repo_of_blocks
@@ -74,6 +74,10 @@ class LivingRepo:
         self.rev = tid(self.now_us)
         self.past[self.rev] = self.truth
 
+    def head(self) -> Cid:
+        """Of the commit as it is now."""
+        return build_repo_of_blocks(self.did, self.truth, KEY, self.rev).head
+
     def root(self) -> bytes:
         """CID of the tree as it is now."""
         repo = build_repo_of_blocks(self.did, self.truth, KEY, self.rev)
@@ -102,10 +106,10 @@ class LivingArchive:
     """An archive of several lives over several segments, some of their deltas twice, and in an
     order of their own."""
 
-    def __init__(self, folder: Path, seed: int = 1, count: int = 8) -> None:
+    def __init__(self, folder: Path, seed: int = 1, count: int = 8, odd: float = 0.3) -> None:
         self.folder = folder
         self.dice = Random(seed)
-        self.lives = [LivingRepo(seed * 100 + n, 9, did_of(n), n % 2 * 0.3) for n in range(count)]
+        self.lives = [LivingRepo(seed * 100 + n, 9, did_of(n), n % 2 * odd) for n in range(count)]
         write(folder, [life.full for life in self.lives])
         for _ in range(3):
             self.go_on()
