@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tests.cli.conftest import Network
 from tests.support.program import Ran, trawlnet
+from tests.support.repos.living import LivingRepo, did_of, pack
 from tests.support.repos.made_repos import DID
 from tests.support.repos.made_segments import make_block, write
 from tests.support.repos.provable import forged, provable_block, signed_car, some_records
 from tests.support.repository.reading import read_header
-from trawlnet.archive.reader import open_segment
+from trawlnet.archive.blocks import FoundBlock
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import Segment, open_segment
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.cli.main import run
 
@@ -108,3 +112,58 @@ def test_version_1_can_still_be_written(network: Network, tmp_path: Path) -> Non
     assert trawlnet(*network.crawl(tmp_path, *more)).code == 0
     assert open_segment(tmp_path / "archive" / "segment_0001.rca").header.version == 1
     assert trawlnet("repos", "verify", tmp_path / "archive").code == 0
+
+
+def test_a_thousand_flips_of_an_archive_with_deltas_are_named(tmp_path: Path, ask: Ask) -> None:
+    """By the command: the file, and within a block the place of it or whose it is."""
+    archive = tmp_path / "archive"
+    lives = [LivingRepo(n, 6, did_of(n)) for n in range(2)]
+    write(archive, [life.full for life in lives])
+    write(archive, [pack(life.change()) for life in (*lives, lives[0])])
+    assert ask("repos", "verify", "archive", "--proofs", cwd=tmp_path).code == 0
+    segments = [open_segment(path) for path in sorted(archive.glob("*.rca"))]
+    sound = {segment.path: segment.file.read_bytes() for segment in segments}
+    starts = {segment.path: list(block_starts(segment)) for segment in segments}
+    dice = Random(18)
+    for _ in range(1000):
+        segment = dice.choice(segments)
+        bad = bytearray(sound[segment.path])
+        at = dice.randrange(len(bad))
+        bad[at] ^= dice.randrange(1, 256)
+        segment.file.write_bytes(bad)
+        ran = ask("repos", "verify", "archive", "--proofs", cwd=tmp_path)
+        assert ran.code == 1 and segment.path.name in ran.out, f"byte {at} of {segment.path.name}"
+        if rca.HEADER_SIZE <= at < segment.blocks_end:
+            start, did = max(one for one in starts[segment.path] if one[0] <= at)
+            assert did in ran.out or f"{segment.path.name}@{start}" in ran.out, f"byte {at}"
+        segment.file.write_bytes(sound[segment.path])
+
+
+def block_starts(segment: Segment) -> Iterator[tuple[int, str]]:
+    with segment.open() as fd:
+        for block in segment.blocks(fd, check=True):
+            assert isinstance(block, FoundBlock)
+            yield block.offset, block.head.did
+
+
+def test_a_car_has_its_name_when_it_is_whole(
+    home: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed amid writing, what was there before stays."""
+    (home / "repo.car").write_bytes(b"before")
+
+    class Killed(BaseException):
+        pass
+
+    def die(fd: int) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", die)
+        with pytest.raises(Killed):
+            ask("repos", "car", "archive", "--did", DID, "-o", "repo.car", cwd=home)
+    assert (home / "repo.car").read_bytes() == b"before"
+    assert ask("repos", "car", "archive", "--did", DID, "-o", "repo.car", cwd=home).code == 0
+    assert (home / "repo.car").read_bytes().startswith(CAR[: read_header(CAR).end])
+    assert (home / "repo.car").stat().st_size == len(CAR)
+    assert sorted(path.name for path in home.iterdir()) == ["archive", "repo.car"]

@@ -228,17 +228,21 @@ def changed_records(stored: bytes, found: bytes, records: int) -> list[ChangedRe
 
 def usual_commit(did: str, rev: str, root: bytes, signature: bytes) -> bytes:
     """The commit that a repository has unless an exception says another."""
+    names, rest = _commit_parts(did, rev, root)
+    return b"\xa6" + names + b"\x63sig\x58\x40" + signature + rest
+
+
+def usual_unsigned(did: str, rev: str, root: bytes) -> bytes:
+    """What its signature covers."""
+    names, rest = _commit_parts(did, rev, root)
+    return b"\xa5" + names + rest
+
+
+def _commit_parts(did: str, rev: str, root: bytes) -> tuple[bytes, bytes]:
+    """What comes before the signature, and what behind it."""
     text = did.encode()
-    return b"".join(
-        (
-            b"\xa6\x63did",
-            head(3, len(text)) + text,
-            b"\x63rev" + encode(rev),
-            b"\x63sig\x58\x40" + signature,
-            b"\x64data" + link(SHA256_LINK + root),
-            b"\x64prev\xf6\x67version\x03",
-        )
-    )
+    names = b"\x63did" + head(3, len(text)) + text + b"\x63rev" + encode(rev)
+    return names, b"\x64data" + link(SHA256_LINK + root) + b"\x64prev\xf6\x67version\x03"
 
 
 def tree_name(collection: str) -> bytes:

@@ -23,6 +23,7 @@ from trawlnet.archive.format.proof import (
     parse_proof,
     tree_name,
     usual_commit,
+    usual_unsigned,
 )
 from trawlnet.archive.format.proving import recompute
 from trawlnet.archive.format.proving_plain import CollectionEntries, Recomputed, Unprovable
@@ -30,6 +31,7 @@ from trawlnet.archive.format.tree_plain import StoredBlock, walk
 from trawlnet.archive.reader import read_collection
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.identity.keys import PublicKey
+from trawlnet.atproto.syntax import is_did, is_tid
 from trawlnet.malformed import Malformed
 
 _NAMED = 20  # Records of one repository that are named one by one.
@@ -170,9 +172,20 @@ def rebuild(parts: RepoParts, *, car: bool = False) -> RebuiltRepo:
     if found.sums != parts.proof.sums:
         raise Disproof(list(_changed(parts, found)))
     root = _odd_root(parts, found, nodes) if nodes else found.root
-    usual = usual_commit(parts.did, parts.rev, root, parts.proof.signature)
-    commit = commits[0] if commits else usual
-    return RebuiltRepo(found, root, commit, _read_commit(parts, commit, root))
+    if commits:
+        fields = _read_commit(parts, commits[0], root)
+        return RebuiltRepo(found, root, commits[0], fields)
+    return RebuiltRepo(found, root, *_usual(parts, root))
+
+
+def _usual(parts: RepoParts, root: bytes) -> tuple[bytes, PlainCommit]:
+    """Not read again: with small repositories that would take longer than all records."""
+    did, rev, signature = parts.did, parts.rev, parts.proof.signature
+    if not is_did(did) or not is_tid(rev):
+        raise Disproof([Misfit("", "a DID or a rev that no commit has")])
+    unsigned = usual_unsigned(did, rev, root)
+    commit = usual_commit(did, rev, root, signature)
+    return commit, PlainCommit(did, rev, root, signature, unsigned)
 
 
 def _kept_whole(exceptions: bytes) -> tuple[list[bytes], list[bytes]]:
