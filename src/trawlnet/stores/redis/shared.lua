@@ -221,7 +221,7 @@ local function is_known(key)
     or redis.call('HEXISTS', name('details'), key) == 1
 end
 
--- The owner of a lane is told of work that other shards have found for it.
+-- Wake the lane at its owner, if another shard has found work for it.
 local function wake(lane)
   local owner = redis.call('HGET', name('fences'), bucket_of(lane))
   if owner and owner ~= token then

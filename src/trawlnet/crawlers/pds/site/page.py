@@ -107,7 +107,7 @@ def overview(figures: PageFigures, search: Search, notice: Notice | None) -> str
         statuses=_named(PdsStatus, _STATUS_LABELS),
         sources=_named(PdsSource, _SOURCES),
         sorts=_SORTS,
-        told=_told(figures, search),
+        summary=_summary(figures, search),
         rows=[_host(row) for row in rows],
         pages=None if found is None else _pages(wish, found),
         notice=notice,
@@ -185,7 +185,7 @@ def _named(words: Iterable[StrEnum], labels: Mapping[Any, str]) -> Mapping[str, 
     return {"": "Any", **{str(word): labels[word] for word in words if word in labels}}
 
 
-def _told(figures: PageFigures, search: Search) -> str:
+def _summary(figures: PageFigures, search: Search) -> str:
     """The sentence above the table: its contents, or why it is empty."""
     found, wish = search.found, search.wish
     if found is None:
