@@ -16,7 +16,7 @@ import pytest
 from tests.crash.nursery import PATIENCE, nursery_of, size_of
 from tests.support.repos.followed import (
     LiveWorld,
-    archived_content,
+    archived_texts,
     differences,
     folded_events,
     live_world,
@@ -96,4 +96,4 @@ def judge(workspace: Path, living: LiveWorld) -> None:
     folded, truth = folded_events(workspace), living.truth()
     assert folded.wrong == []
     assert differences(folded.content, truth) == []
-    assert differences(archived_content(workspace), truth) == []
+    assert differences(archived_texts(workspace), living.texts()) == []

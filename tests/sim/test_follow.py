@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.program import Started
 from tests.support.repos.followed import (
     LiveWorld,
-    archived_content,
+    archived_texts,
     differences,
     folded_events,
     follow_flags,
@@ -46,7 +46,7 @@ def test_a_crawl_that_follows_ends_at_the_truth(tmp_path: Path) -> None:
             for _ in range(6):
                 act_and_wait(started, workspace, living)
             until_true(started, workspace, living)
-        folded, truth = folded_events(workspace), living.truth()
-        assert differences(archived_content(workspace), truth) == []
+        folded = folded_events(workspace)
+        assert differences(archived_texts(workspace), living.texts()) == []
         assert folded.wrong == []
         assert folded.lines == len(folded.ids), "nothing was killed: each event is there once"

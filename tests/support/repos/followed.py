@@ -6,14 +6,13 @@ import asyncio
 import json
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.support.program import PATIENCE, Started
-from trawlnet.archive.format.json_cbor_plain import record_cbor
 from trawlnet.archive.format.record_text import record_text
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
@@ -55,28 +54,34 @@ class LiveWorld:
 
     def truth(self) -> Content:
         """The records of every account that is served, as far as an archive holds them."""
+        return self._content(lambda data: str(cid_of(data)))
 
+    def texts(self) -> Content:
+        """The same as JSON."""
+        return self._content(lambda data: _text(data) or "")
+
+    def _content(self, shown: Callable[[bytes], str]) -> Content:
         async def look() -> Content:
             found = {}
             for index, did in enumerate(self.world.population.dids):
                 account = self.world.population.account(index)
                 if account.status is AccountStatus.ACTIVE:
-                    found[did] = _records(self.world, index)
+                    records = self.world.life._shelf.volume(account).writings.records
+                    encoded = {path: encode(value) for path, value in records.items()}
+                    found[did] = {
+                        path: shown(data)
+                        for path, data in encoded.items()
+                        if _text(data) is not None
+                    }
             return {did: records for did, records in found.items() if records}
 
         content: Content = self.run(look())
         return content
 
 
-def _records(world: AtprotoWorld, index: int) -> Mapping[str, str]:
-    account = world.population.account(index)
-    records = world.life._shelf.volume(account).writings.records
-    encoded = {path: encode(value) for path, value in records.items()}
-    return {
-        path: str(cid_of(data))
-        for path, data in encoded.items()
-        if isinstance(record_text(data), bytes)
-    }
+def _text(data: bytes) -> str | None:
+    text = record_text(data)
+    return text.decode() if isinstance(text, bytes) else None
 
 
 @contextmanager
@@ -145,11 +150,11 @@ def folded_events(workspace: Path) -> FoldedEvents:
     return folded
 
 
-def archived_content(workspace: Path) -> Content:
+def archived_texts(workspace: Path) -> Content:
+    """Records as JSON, as everybody reads them."""
     found: dict[str, dict[str, str]] = {}
     for one in open_archive(workspace / "archive").records():
-        cid = str(cid_of(record_cbor(one.json)))
-        found.setdefault(one.did, {})[f"{one.collection}/{one.rkey}"] = cid
+        found.setdefault(one.did, {})[f"{one.collection}/{one.rkey}"] = one.json.decode()
     return found
 
 

@@ -91,6 +91,7 @@ def check_follow(config: ReposConfig, workspace: Path) -> None:
     follow_settings(config)
     host_rules(config)
     upstreams_of(config)
+    wanted_dids(config)
     if config.fleet:
         raise NotReady(
             "a fleet cannot follow firehoses", "follow in one process: leave out --fleet"

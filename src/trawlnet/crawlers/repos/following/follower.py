@@ -189,7 +189,19 @@ class Follower:
         """Frames of the account that have waited, on top of the state that the judge has. The
         lock is the caller's, and so is the commit."""
         if held := self.held.take(did):
+            judge.change.released.append(did)
             await self.in_thread(self._judge_held, held, judge)
+
+    async def recover(self) -> None:
+        """Frames that waited when the last process ended are judged again."""
+        async with self.lock:
+            for one in await self.in_thread(lambda: list(self.parts.live.held())):
+                self.held.add(one)
+            for did in self.held.dids:
+                states = await self.in_thread(self.parts.live.states, [did])
+                judge = self.judge(states)
+                await self.judge_held(did, judge)
+                await self.commit(judge)
 
     def _judge_held(self, held: Sequence[HeldFrame], judge: Judge) -> None:
         counted = judge.change.commits

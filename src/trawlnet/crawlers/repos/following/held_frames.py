@@ -1,10 +1,12 @@
-"""Frames of accounts that are being fetched again, or looked up: they wait in memory, so much of
-them and no more."""
+"""Frames of accounts that are being fetched again, or looked up: they wait, so much of them and no
+more. The live store has a copy of each: after a kill they would not come again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from trawlnet.atproto.firehose.frame import CommitFrame, SyncFrame
 from trawlnet.crawlers.repos.following.upstream import Upstream
@@ -17,6 +19,19 @@ _EACH = 1000  # Bytes of memory that a frame takes beside its own.
 class HeldFrame(NamedTuple):
     upstream: Upstream
     frame: CommitFrame | SyncFrame
+
+    def pack(self) -> bytes:
+        upstream, frame = self.upstream, self.frame
+        is_commit = isinstance(frame, CommitFrame)
+        return msgspec.msgpack.encode(
+            (upstream.url, upstream.is_pds, is_commit, [getattr(frame, x) for x in frame.__slots__])
+        )
+
+    @staticmethod
+    def unpack(packed: bytes) -> HeldFrame:
+        url, is_pds, is_commit, fields = msgspec.msgpack.decode(packed)
+        kind = CommitFrame if is_commit else SyncFrame
+        return HeldFrame(Upstream(url, is_pds), kind(*fields))
 
 
 class HeldFrames:
@@ -34,6 +49,10 @@ class HeldFrames:
     @property
     def bytes(self) -> int:
         return self._bytes
+
+    @property
+    def dids(self) -> Collection[str]:
+        return list(self._held)
 
     def add(self, one: HeldFrame) -> bool:
         """Whether there was room for it."""

@@ -76,17 +76,15 @@ class Judge:
 
     def resync(self, did: str, state: LiveState) -> LiveState:
         """The account is out of step: a visit is asked for, and its frames wait for that."""
-        return self._ask(did, replace(state, standing=Standing.DESYNCHRONIZED))
+        state = replace(state, standing=Standing.DESYNCHRONIZED)
+        return self._ask(did, state, 0.0)
 
     def put(self, did: str, state: LiveState) -> None:
         self.states[did] = self.change.states[did] = state
 
     def check_later(self, did: str, state: LiveState) -> None:
-        """The account's server is asked now and then whether it has something newer."""
-        if state.standing is not Standing.DESYNCHRONIZED and state.asked_at <= self.now:
-            self._ask(did, state, is_check=True)
-        else:
-            self._miss(did, state)  # The visit that was asked for may begin too early for it.
+        """The account's server is asked whether it has something newer; its frames do not wait."""
+        self._ask(did, state, self.rules.resync_pause)
 
     def _on_change(
         self, one: HeldFrame, found: CheckedCommit | CheckedSync | Refusal, key: str
@@ -186,7 +184,7 @@ class Judge:
             return
         if not self._is_heard_from(upstream, frame.did):
             self.doubted.add(frame.did)  # A server that the account has left, or is coming to.
-        elif frame.active == (state.standing is Standing.INACTIVE):
+        elif state.standing is not (Standing.SYNCHRONIZED if frame.active else Standing.INACTIVE):
             self.resync(frame.did, state)
 
     def _is_heard_from(self, upstream: Upstream, did: str) -> bool:
@@ -199,8 +197,10 @@ class Judge:
 
     def _hold(self, one: HeldFrame, state: LiveState) -> None:
         """Until the visit has been, which was asked for when the account became desynchronized."""
-        if not self.rules.hold(one):
-            self._miss(one.frame.did, state)
+        if self.rules.hold(one):
+            self.change.held.append(one)
+        else:
+            self.put(one.frame.did, replace(state, missed_at=self.now))
 
     def _doubt(self, one: HeldFrame, state: LiveState, why: Refusal | Rejection) -> None:
         """It is not believed now; if a lookup names another key or server, it is judged again.
@@ -208,8 +208,9 @@ class Judge:
         if self.is_final or not self.rules.hold(one):
             self._reject(one.frame.did, state, why)
             return
+        self.change.held.append(one)
         self.doubted.add(one.frame.did)
-        # In case that we are killed before: what waits in memory is gone then.
+        # In case that the directory does not answer.
         self.check_later(one.frame.did, state)
 
     def _reject(self, did: str, state: LiveState | None, why: Refusal | Rejection) -> None:
@@ -219,14 +220,12 @@ class Judge:
         if state is not None:
             self.check_later(did, state)
 
-    def _miss(self, did: str, state: LiveState) -> None:
-        if not state.has_missed:
-            self.put(did, replace(state, has_missed=True))
-
-    def _ask(self, did: str, state: LiveState, *, is_check: bool = False) -> LiveState:
-        delay = self.rules.resync_pause if is_check else 0.0
-        state, due = next_visit(state, self.now, self.rules.resync_pause, delay)
-        due = self.rules.next_slot(state.pds, due)
-        self.change.due.append(DueVisit(did, due, is_check))
+    def _ask(self, did: str, state: LiveState, delay: float) -> LiveState:
+        """A visit that begins from now on; one that is due already will do."""
+        state = replace(state, missed_at=self.now)
+        if state.asked_at <= self.now:
+            state, due = next_visit(state, self.now, self.rules.resync_pause, delay)
+            state = replace(state, asked_at=self.rules.next_slot(state.pds, due))
+            self.change.due.append(DueVisit(did, state.asked_at))
         self.put(did, state)
         return state

@@ -30,14 +30,20 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     pds: str = ""  # URL of its server; empty: not known.
     standing: Standing = Standing.SYNCHRONIZED
     archived: str = ""  # Rev of the newest block in the archive: older where nothing of it is kept.
-    asked_at: float = 0.0  # For when a visit was last asked.
+    asked_at: float = 0.0  # The time that a visit was last asked for: one is due then.
     asks: int = 0  # How often in a row.
-    has_missed: bool = False  # A frame was let go of, and no visit is sure to have begun since.
+    # When something was last heard of it that is not published: only a visit that began later is
+    # sure to have brought it. 0: nothing.
+    missed_at: float = 0.0
     withdrawn_us: int = 0  # When what had been published was last withdrawn; 0: never.
 
     @property
     def is_synchronized(self) -> bool:
         return self.standing is Standing.SYNCHRONIZED
+
+    @property
+    def needs_visit(self) -> bool:
+        return self.standing is Standing.DESYNCHRONIZED or self.missed_at > 0.0
 
 
 class Link(IntEnum):

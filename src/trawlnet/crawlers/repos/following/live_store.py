@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes
@@ -21,10 +22,12 @@ _DUE = "due"
 _CURSORS = "cursors"
 _GAPS = "gaps"
 _ADOPTING = "adopting"
+_HELD = "held"
 _FIGURES = "figures"
 _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
-_LONGEST_DID = KEY_MAX - _DUE_TIME
+_NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
+_LONGEST_DID = KEY_MAX - _NUMBER - 1
 
 
 class HostCursor(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +51,6 @@ class LiveFigures(msgspec.Struct, array_like=True):
 class DueVisit(NamedTuple):
     did: str
     at: float
-    is_check: bool  # Of an account that seems synchronized, after a frame that was not believed.
 
 
 class StreamGap(msgspec.Struct, frozen=True, array_like=True):
@@ -69,6 +71,8 @@ class LiveChange:
     cursors: dict[str, HostCursor] = field(default_factory=dict)
     gaps: dict[str, StreamGap] = field(default_factory=dict)  # By host.
     adopted: list[str] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)  # Accounts whose frames wait no longer,
+    held: list[HeldFrame] = field(default_factory=list)  # and frames that wait from now on.
     commits: int = 0
     verified: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -87,6 +91,7 @@ class LiveStore:
         self._cursors = notes.table(_CURSORS)
         self._gaps = notes.table(_GAPS)
         self._adopting = notes.table(_ADOPTING)
+        self._held = notes.table(_HELD)
         self._figures = notes.table(_FIGURES)
 
     @classmethod
@@ -132,7 +137,7 @@ class LiveStore:
                 txn.delete(_due_key(visit), db=self._due)
             for visit in change.due:
                 if is_storable(visit.did):
-                    txn.put(_due_key(visit), b"?" if visit.is_check else b"", db=self._due)
+                    txn.put(_due_key(visit), b"", db=self._due)
             for host, cursor in change.cursors.items():
                 txn.put(host.encode(), _ENCODER.encode(cursor), db=self._cursors)
             for host, gap in change.gaps.items():
@@ -140,6 +145,7 @@ class LiveStore:
                 txn.put(host.encode(), _ENCODER.encode(gap), db=self._gaps, overwrite=False)
             for did in change.adopted:
                 txn.delete(did.encode(), db=self._adopting)
+            self._hold(txn, change)
             packed = txn.get(_ALL, db=self._figures)
             before = LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
             figures = _added(before, change, more)
@@ -157,6 +163,25 @@ class LiveStore:
     def adopting(self) -> list[tuple[str, str]]:
         with self._notes.reading(self._adopting) as txn:
             return [(did.decode(), rev.decode()) for did, rev in txn.cursor()]
+
+    def held(self) -> Iterator[HeldFrame]:
+        """In the order in which they came, by account."""
+        with self._notes.reading(self._held) as txn:
+            for _, packed in txn.cursor():
+                yield HeldFrame.unpack(packed)
+
+    def _hold(self, txn: Any, change: LiveChange) -> None:
+        cursor = txn.cursor(db=self._held)
+        for did in change.released:
+            prefix = did.encode() + b"\0"
+            while cursor.set_range(prefix) and cursor.key().startswith(prefix):
+                cursor.delete()
+        for one in change.held:
+            prefix = one.frame.did.encode() + b"\0"
+            last = cursor.prev() if cursor.set_range(prefix + b"\xff") else cursor.last()
+            is_mine = last and cursor.key().startswith(prefix)
+            number = int.from_bytes(cursor.key()[len(prefix) :], "big") + 1 if is_mine else 0
+            txn.put(prefix + number.to_bytes(_NUMBER, "big"), one.pack(), db=self._held)
 
     def gaps(self) -> list[StreamGap]:
         with self._notes.reading(self._gaps) as txn:
@@ -179,11 +204,11 @@ class LiveStore:
 
     def _first_due(self, most: int) -> Iterator[DueVisit]:
         with self._notes.reading(self._due) as txn:
-            for number, (key, value) in enumerate(txn.cursor()):
+            for number, (key, _) in enumerate(txn.cursor()):
                 if number >= most:
                     return
                 at = int.from_bytes(key[:_DUE_TIME], "big") / 1e6
-                yield DueVisit(key[_DUE_TIME:].decode(), at, value == b"?")
+                yield DueVisit(key[_DUE_TIME:].decode(), at)
 
 
 def is_storable(did: str) -> bool:

@@ -82,6 +82,7 @@ async def followed(
     ]
     sink = VisitSink(follower)
     await sink.recover()
+    await follower.recover()
     meter = LiveMeter(follower, streams, clock, metrics.yields)
     source = None if parts.feed is None else parts.feed.source
     return replace(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.following.follower import Follower
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, next_visit
+from trawlnet.crawlers.repos.following.live_state import LiveState, next_visit
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, StreamGap
 from trawlnet.crawlers.repos.work import (
     Listing,
@@ -94,20 +94,20 @@ class Resyncs:
         return tasks
 
     async def _visit(self, visits: Sequence[DueVisit], control: Control) -> list[Task]:
-        """A visit that fails is asked for again, for as long as the account is out of step."""
+        """Each is asked for again, for the case that it fails or that one is under way which
+        began too early. When that is due and nothing is missing, it is let go of."""
         follower = self.follower
         async with follower.lock:
             states = follower.parts.live.states(visit.did for visit in visits)
-            needed = {visit.did: visit for visit in visits if _is_needed(visit, states)}
-            tasks = await self._tasks(list(needed), states)
+            needed = [did for did, state in states.items() if state.needs_visit]
+            tasks = await self._tasks(needed, states)
             if await self._put(tasks):
                 control.look_again()
             change = LiveChange(fed=visits)
             for did in needed:
-                if (state := states.get(did)) and state.standing is Standing.DESYNCHRONIZED:
-                    again, due = next_visit(state, self.clock.now(), follower.rules.resync_pause)
-                    change.states[did] = again
-                    change.due.append(DueVisit(did, due, is_check=False))
+                again, due = next_visit(states[did], self.clock.now(), follower.rules.resync_pause)
+                change.states[did] = again
+                change.due.append(DueVisit(did, due))
             await follower.in_thread(follower.parts.live.apply, change)
         return tasks
 
@@ -149,13 +149,6 @@ def _failures(keys: Sequence[str]) -> list[Failure]:
 def _anew(task: Task, now: float) -> Receipt:
     """The key stays open, with this task."""
     return Receipt(Task(task.key, task.lane), Reason.PARKED, next=task, detail=_ASKED_FOR, at=now)
-
-
-def _is_needed(visit: DueVisit, states: Mapping[str, LiveState]) -> bool:
-    state = states.get(visit.did)
-    if state is None or visit.is_check or state.has_missed:
-        return True
-    return state.standing is Standing.DESYNCHRONIZED
 
 
 def _listing(gap: StreamGap) -> Listing:

@@ -9,7 +9,7 @@ from typing import Any
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import LiveStore
-from trawlnet.crawlers.repos.following.visit_sink import VisitEnded
+from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded
 from trawlnet.crawlers.repos.visiting.visit import INACTIVE
 from trawlnet.crawlers.repos.work import RepoVisit, did_of, read_task
 from trawlnet.engine.outcome import Outcome, Reason
@@ -25,12 +25,16 @@ class VisitHandler:
     clock: Clock
 
     async def __call__(self, task: Task) -> Outcome[Any]:
+        begun = self.clock.now()
         outcome = await self.handler(task)
         did = did_of(task.key)
         if not did.startswith("did:"):
             return outcome
         if not outcome.items and _is_answer(task, outcome):
-            return replace(outcome, items=[VisitEnded(did, outcome.reason)])
+            ended = VisitEnded(did, outcome.reason)
+            return replace(outcome, items=[VisitBegun(did, begun), ended])
+        if outcome.items:
+            return replace(outcome, items=[VisitBegun(did, begun), *outcome.items])
         if outcome.found and not task.key.startswith("did:"):
             # Its document was read: only now is it known whose visit it is.
             return replace(outcome, found=[self._planned(one) for one in outcome.found])

@@ -4,8 +4,8 @@ what was published so far comes out as events."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 
+_PATIENT = 4  # Visits in a row that are let go of, for the stream to come first.
 _BYTES_AT_ONCE = 4 << 20  # Of blocks: their records are all in memory for a moment.
 
 
@@ -37,7 +38,26 @@ class VisitEnded:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class VisitBegun:
+    """What an account's server had said before this, the visit has seen."""
+
+    did: str
+    at: float
+
+
 Batch = Sequence[tuple[Task, Sequence[Any]]]
+Begun = Mapping[str, float]  # By DID, when its visit began.
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """What came of some, in the archive already."""
+
+    adoptions: Sequence[Adoption] = ()
+    stones: Sequence[Tombstone] = ()
+    ended: Sequence[VisitEnded] = ()
+    begun: Begun = field(default_factory=dict)
 
 
 class VisitSink:
@@ -61,6 +81,7 @@ class VisitSink:
         adoptions = [await self._adoption(one) for one in packed.values()]
         async with follower.lock:
             adoptions = [await self._still(one, packed[one.did]) for one in adoptions]
+            adoptions = [one for one in adoptions if not self._is_too_early(one.base, one.did)]
             newer = {one.did: one.base.rev for one in adoptions if one.is_newer}
             for did in packed.keys() - newer.keys():
                 packed[did].ticket.close()
@@ -68,25 +89,34 @@ class VisitSink:
             if bases:
                 await follower.in_thread(follower.parts.live.begin_adopting, bases)
                 await self._sink.write(_only(batch, newer))
-            await self._publish(adoptions, stones, [x for x in items if isinstance(x, VisitEnded)])
+            ended = [item for item in items if isinstance(item, VisitEnded)]
+            begun = {item.did: item.at for item in items if isinstance(item, VisitBegun)}
+            await self._publish(Visits(adoptions, stones, ended, begun))
 
-    async def _publish(
-        self,
-        adoptions: Sequence[Adoption],
-        stones: Sequence[Tombstone],
-        ended: Sequence[VisitEnded],
-    ) -> None:
+    async def _publish(self, visits: Visits) -> None:
         follower = self._follower
-        dids = [*(one.did for one in stones), *(one.did for one in ended)]
+        dids = [*(one.did for one in visits.stones), *(one.did for one in visits.ended)]
         states = await follower.in_thread(follower.parts.live.states, dids)
-        judge = follower.judge(states | {one.did: one.base for one in adoptions})
-        for adoption in adoptions:
-            await self._adopt(adoption, judge)
-        for stone in stones:
-            self._withdraw(stone, judge)
-        for one in ended:
-            await self._end(one, judge)
-        if judge.change.states or judge.change.adopted:
+        judge = follower.judge(states | {one.did: one.base for one in visits.adoptions})
+        for adoption in visits.adoptions:
+            await self._adopt(adoption, visits.begun, judge)
+        for stone in visits.stones:
+            self._withdraw(stone, visits.begun, judge)
+        for one in visits.ended:
+            await self._end(one, visits.begun, judge)
+        changed = list(judge.change.states)
+        if changed or judge.change.adopted:
+            await follower.commit(judge)
+        await self._go_on(changed, judge.states)
+
+    async def _go_on(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> None:
+        """Frames that have waited for the visits, on top of what these brought. By themselves:
+        after a kill they are judged again, and must be judged from the same state."""
+        follower = self._follower
+        judge = follower.judge(states)
+        for did in dids:
+            await follower.judge_held(did, judge)
+        if judge.change.released:
             await follower.commit(judge)
 
     async def recover(self) -> None:
@@ -99,9 +129,9 @@ class VisitSink:
                     change = LiveChange(adopted=[did])
                     await follower.in_thread(follower.parts.live.apply, change)
                 elif isinstance(found, Tombstone):
-                    await self._publish((), [found], ())
+                    await self._publish(Visits(stones=[found]))
                 else:
-                    await self._publish([found], (), ())
+                    await self._publish(Visits([found]))
 
     def _interrupted(self, did: str, rev: str) -> Adoption | Tombstone | None:
         """None where it did not get as far as the archive."""
@@ -129,60 +159,71 @@ class VisitSink:
             return await self._adoption(one)
         return dataclasses.replace(adoption, base=base)
 
+    def _is_too_early(self, base: LiveState, did: str) -> bool:
+        """Whether a kill came between a delta in the archive and the state of its account: the
+        stream brings the same commits again, and their events have the ids of the first time."""
+        archived = self._follower.parts.archived.rev(did) or ""
+        return bool(base.data) and archived > base.archived and base.asks < _PATIENT
+
     async def _base(self, did: str) -> LiveState:
         """What was published; what is archived, where the stream has not named it yet."""
         follower = self._follower
         state = (await follower.in_thread(follower.parts.live.states, [did])).get(did)
         return state or LiveState(rev=follower.parts.archived.rev(did) or "")
 
-    async def _adopt(self, adoption: Adoption, judge: Judge) -> None:
+    async def _adopt(self, adoption: Adoption, begun: Begun, judge: Judge) -> None:
         did, base = adoption.did, adoption.base
         if adoption.is_newer:
             judge.events += adoption.events
             judge.change.adopted.append(did)
             judge.change.resyncs += base.standing is Standing.DESYNCHRONIZED
             after = replace(adoption.after, asked_at=base.asked_at, asks=base.asks)
-            judge.put(did, replace(after, withdrawn_us=base.withdrawn_us))
-            await self._go_on(did, base, judge)
+            after = replace(after, withdrawn_us=base.withdrawn_us, missed_at=base.missed_at)
+            judge.put(did, _seen(after, begun.get(did, 0.0)))
         elif base.data and base.rev == adoption.after.rev:
-            await self._confirm(did, base, judge)
+            await self._confirm(did, base, begun, judge)
         # Else it has less than it had: the next visit may find more.
 
-    async def _end(self, ended: VisitEnded, judge: Judge) -> None:
+    async def _end(self, ended: VisitEnded, begun: Begun, judge: Judge) -> None:
         did, state = ended.did, judge.states.get(ended.did)
-        if state is None or state.standing is Standing.INACTIVE:
+        if state is None:
             return
         if ended.reason is Reason.NOT_MODIFIED:
             if state.data:
-                await self._confirm(did, state, judge)
+                await self._confirm(did, state, begun, judge)
         elif state.rev:
             # Its tombstone was written before a kill.
-            self._withdraw(Tombstone(did, str(ended.reason), int(judge.now * 1e6)), judge)
-        else:
-            self._follower.held.take(did)
-            judge.put(did, replace(state, standing=Standing.INACTIVE, has_missed=False))
+            stone = Tombstone(did, str(ended.reason), int(judge.now * 1e6))
+            self._withdraw(stone, begun, judge)
+        elif state.needs_visit:
+            self._hide(did, replace(state, standing=Standing.INACTIVE), begun, judge)
 
-    async def _confirm(self, did: str, state: LiveState, judge: Judge) -> None:
+    async def _confirm(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
         """What was published is what its server has."""
-        if not state.is_synchronized or state.has_missed:
-            judge.put(did, replace(state, standing=Standing.SYNCHRONIZED, has_missed=False))
-            await self._go_on(did, state, judge)
+        if state.needs_visit and not self._is_too_early(state, did):
+            state = replace(state, standing=Standing.SYNCHRONIZED)
+            judge.put(did, _seen(state, begun.get(did, 0.0)))
 
-    async def _go_on(self, did: str, before: LiveState, judge: Judge) -> None:
-        """Frames that waited for the visit are part of the same change."""
-        await self._follower.judge_held(did, judge)
-        if before.has_missed:
-            judge.check_later(did, judge.states[did])
-
-    def _withdraw(self, stone: Tombstone, judge: Judge) -> None:
+    def _withdraw(self, stone: Tombstone, begun: Begun, judge: Judge) -> None:
         """The account is hidden in the archive: whatever comes back is published as new."""
         did = stone.did
-        self._follower.held.take(did)
         judge.events.append(withdrawal(stone))
         judge.change.adopted.append(did)
         state = replace(judge.states.get(did, LiveState()), rev="", data=b"", archived="")
-        state = replace(state, standing=Standing.INACTIVE, has_missed=False)
-        judge.put(did, replace(state, withdrawn_us=stone.at_us))
+        state = replace(state, standing=Standing.INACTIVE, withdrawn_us=stone.at_us)
+        self._hide(did, state, begun, judge)
+
+    def _hide(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
+        state = _seen(state, begun.get(did, 0.0))
+        judge.put(did, state)
+        if self._follower.held.take(did):
+            judge.change.released.append(did)
+            judge.check_later(did, state)  # They may have come after its server had answered.
+
+
+def _seen(state: LiveState, begun: float) -> LiveState:
+    """After a visit that began then."""
+    return replace(state, missed_at=0.0) if begun > state.missed_at else state
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
