@@ -30,6 +30,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from record import record
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.engine.gate import Gate
@@ -171,6 +172,8 @@ def main() -> None:
         peak = max(one["peak_mb"] for one in all_of)
         each = cpu / given.operations * 1e6
         print(f"{name:5} {each:6.1f} us of CPU each, {cpu / first:5.2f} of now, {peak} MB at most")
+        if name == "peer":
+            record("plc", {"CPU of the code before / of the schema for usual lines": cpu / first})
 
 
 if __name__ == "__main__":
