@@ -53,8 +53,10 @@ async def _subscribe(site: EventSite, socket: WebSocket) -> None:
     site.meter.clients += 1
     why = Gone.LEFT
     try:
+        subscriber = Subscriber(site, socket, request)
+        await subscriber.take_place()
         await socket.accept()
-        why = await Subscriber(site, socket, request).run()
+        why = await subscriber.run()
     finally:
         site.meter.clients -= 1
         site.meter.gone(why)

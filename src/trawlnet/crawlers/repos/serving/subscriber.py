@@ -66,6 +66,13 @@ class Subscriber:
         self._wanted = request.wanted
         self._hello = asyncio.Event()
         self._why = Gone.LEFT
+        self._begin = Beginning(site.tail.end)
+
+    async def take_place(self) -> None:
+        """Before the client hears that it is connected: it misses nothing that happens later."""
+        now_us = int(self._site.clock.now() * 1e6)
+        begin = await beginning(self._site.reader, self._request.cursor, now_us)
+        self._begin = begin if begin.at is not None else Beginning(self._site.tail.end)
 
     async def run(self) -> Gone:
         """Until either side ends it. The socket has been accepted."""
@@ -97,9 +104,7 @@ class Subscriber:
             if self._request.waits_for_hello:
                 async with asyncio.timeout(_HELLO_SECONDS):
                     await self._hello.wait()
-            now_us = int(self._site.clock.now() * 1e6)
-            begin = await beginning(self._site.reader, self._request.cursor, now_us)
-            await self._pass_on_from(begin)
+            await self._pass_on_from(self._begin)
         except TimeoutError:
             await self._close("requireHello: no options_update came", Gone.REFUSED)
         except SegmentsPruned:
