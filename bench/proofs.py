@@ -2,9 +2,9 @@
 
 Run: python bench/proofs.py [records]      (1000000 unless told)
 Two archives: of large repositories (1,000 records each), and of small ones (20) with a fifth of the
-records. There is one signature per repository: it counts for little in the first, for most in the
-second. Each command runs as a user types it; its CPU seconds count, starting Python included. Ways
-are interleaved; the median of three counts.
+records. There is one signature per repository: it counts for little in the first, and more than
+the records in the second. Each command runs as a user types it; its CPU seconds count, starting
+Python included. Ways are interleaved; the median of three counts.
 """
 
 from __future__ import annotations

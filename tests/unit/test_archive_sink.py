@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,27 @@ def test_a_segment_that_grew_by_folding_is_not_read_from_amid_a_block(tmp_path: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trawlnet.archive.blocks._search", _never)
         assert asyncio.run(run()) == small.rev
+
+
+def test_what_compaction_did_not_fold_keeps_its_rev(tmp_path: Path) -> None:
+    """Its full block was copied into a segment that is read anew, its delta is in another one."""
+    stays, folded = LivingRepo(1, 3), LivingRepo(2, 3, "did:plc:" + "b" * 24)
+    archive = tmp_path / "archive"
+
+    async def run(*blocks: bytes) -> str | None:
+        shelf = await Shelf.open(tmp_path)
+        found = shelf.archived.rev(DID)
+        await shelf.sink.append(blocks, {DID: stays.rev, folded.did: folded.rev})
+        await shelf.close()
+        return found
+
+    asyncio.run(run(stays.full, folded.full))
+    odd = pack(replace(stays.change(), signature=bytes(64)))
+    asyncio.run(run(odd))
+    asyncio.run(run(*(pack(folded.change()) for _ in range(9))))
+    done = compact(archive, lambda: NOW)
+    assert (done.folded, len(done.damage)) == (1, 1)
+    assert asyncio.run(run()) == stays.rev
 
 
 def _never(*of: object) -> int:
