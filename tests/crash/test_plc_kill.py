@@ -114,10 +114,12 @@ def test_a_mirror_that_follows_a_stream_and_is_killed_again_and_again_ends_up_ex
         async with serving(directory) as url:
             for _ in range(STREAM_KILLS):
                 process = await start(url, workspace, "--follow")
-                assert b"mirroring" in await process.stderr.readline()
-                await grown(directory, log[0], rng.randint(5, 40), rng)
-                process.send_signal(signal.SIGKILL)
-                await process.communicate()
+                try:
+                    assert b"mirroring" in await process.stderr.readline()
+                    await grown(directory, log[0], rng.randint(5, 40), rng)
+                finally:  # It would follow for ever.
+                    process.send_signal(signal.SIGKILL)
+                    await process.communicate()
             directory.lines = log[0]
             process = await start(url, workspace)
             _, said = await process.communicate()
