@@ -47,10 +47,10 @@ class Parts(Generic[N]):
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
     # The counts to display, if the store counts only the tasks that this process has taken.
     outlook: Callable[[], Awaitable[Counts]] | None = None
-    # Facts that only the running process knows, for `status`.
-    facts: Callable[[], Mapping[str, Any]] = dict
     # The ledger that commands use while the crawl runs.
     ledger: Ledger | None = None
+    # Facts that only the running process knows, for `status`.
+    facts: Callable[[], Mapping[str, Any]] = dict
 
 
 @dataclass(frozen=True, slots=True)

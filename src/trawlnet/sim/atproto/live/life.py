@@ -68,7 +68,9 @@ class Life:
         return account.status is AccountStatus.ACTIVE and host.habit is Habit.GOOD
 
     def act(self) -> None:
-        """One thing happens to somebody."""
+        """One thing happens to one account, unless all have left."""
+        if not self._able:
+            return
         index = self._able[int(self._chance.random() * len(self._able))]
         acts, weights = zip(*self._acts, strict=True)
         self._chance.choices(acts, weights)[0](self._population.account(index))

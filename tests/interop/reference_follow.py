@@ -1,0 +1,458 @@
+"""Hold `repos follow` to reference servers that change under it: run by hand, not by pytest.
+
+    python tests/interop/reference_follow.py MANIFEST WORKSPACE [--kills 100] [--seed 1]
+
+MANIFEST describes a running network of reference servers: `plc`, `pds`, `password`, and `accounts`
+with did, handle, pds and status. Accounts write, update, delete, leave, come back, move to another
+server and are deleted, while the follower is killed with SIGKILL again and again. At the end every
+record that the servers list must be in the archive and in the folded events with the same JSON,
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trawlnet import open_archive
+
+PROGRAM = [sys.executable, "-m", "trawlnet", "repos"]
+COLLECTIONS = ("app.bsky.feed.post", "com.example.thing", "app.bsky.graph.follow")
+SETTLED_WITHIN = 300.0  # Seconds, from the last change to a workspace that equals the servers.
+BATCH = 20
+RATES = ("--default-pds-rps", "50", "--small-pds-rps", "50", "--plc-rps", "200")
+
+Truth = dict[str, Any]  # Records by path.
+
+
+@dataclass
+class Account:
+    did: str
+    handle: str
+    pds: str
+    password: str
+    token: str = ""
+    is_active: bool = True
+    is_gone: bool = False
+    paths: list[str] = field(default_factory=list)
+
+
+class Network:
+    """The servers, through their own API."""
+
+    def __init__(self, manifest: dict[str, Any], rng: random.Random) -> None:
+        self.plc: str = manifest["plc"]
+        self.pdses: list[str] = manifest["pds"]
+        self.password: str = manifest["password"]
+        self.header: dict[str, str] = manifest["rateLimitBypassHeader"]
+        self.run_dir = Path(manifest.get("runDir") or f"/dev/shm/devnet-{manifest['ports']['plc']}")
+        self.rng = rng
+        self.done: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.accounts = [self.account(one) for one in manifest["accounts"]]
+
+    def account(self, row: dict[str, Any]) -> Account:
+        """As it is now: an earlier trial may have moved or deleted it."""
+        found = Account(row["did"], row["did"], row["pds"], self.password)
+        try:
+            with urllib.request.urlopen(f"{self.plc}/{found.did}/data") as answer:
+                found.pds = json.load(answer)["services"]["atproto_pds"]["endpoint"]
+            status = self.call(found.pds, "com.atproto.sync.getRepoStatus", did=found.did)
+        except (urllib.error.HTTPError, KeyError):
+            found.is_active, found.is_gone = False, True
+            return found
+        found.is_active = status["active"]
+        # Of those that are away only the ones that left by themselves can come back.
+        found.is_gone = not found.is_active and status.get("status") != "deactivated"
+        return found
+
+    def call(self, pds: str, method: str, body: Any = None, token: str = "", **query: str) -> Any:
+        headers = dict(self.header)
+        data = None
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if isinstance(body, bytes):
+            data, headers["Content-Type"] = body, "application/vnd.ipld.car"
+        elif body is not None:
+            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        words = urllib.parse.urlencode(query)
+        url = f"{pds}/xrpc/{method}" + (f"?{words}" if words else "")
+        request = urllib.request.Request(url, data, headers)
+        if body is None and data is None and method.split(".")[-1] in POSTED:
+            request.method = "POST"
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            raw = answer.read()
+            if "json" in answer.headers.get("Content-Type", ""):
+                return json.loads(raw)
+            return raw
+
+    def act(self) -> None:
+        acts = [(self.write, 60), (self.batch, 15), (self.leave, 3), (self.come_back, 4)]
+        acts += [(self.move, 2), (self.delete, 1), (self.arrive, 3)]
+        (chosen,) = self.rng.choices([act for act, _ in acts], [weight for _, weight in acts])
+        name = chosen.__name__
+        try:
+            self.done[name] += bool(chosen())
+        except (urllib.error.URLError, KeyError, OSError) as error:
+            detail = error.read()[:200] if isinstance(error, urllib.error.HTTPError) else error
+            self.failed[f"{name}: {detail!r}"] += 1
+
+    def one(self, keep: Callable[[Account], bool]) -> Account | None:
+        found = [account for account in self.accounts if keep(account)]
+        return self.rng.choice(found) if found else None
+
+    def session(self, account: Account) -> str:
+        if not account.token:
+            body = {"identifier": account.handle, "password": account.password}
+            answer = self.call(account.pds, "com.atproto.server.createSession", body)
+            account.token = answer["accessJwt"]
+        return account.token
+
+    def record(self, collection: str) -> dict[str, Any]:
+        rng = self.rng
+        made: dict[str, Any] = {"$type": collection, "createdAt": "2026-01-01T00:00:00Z"}
+        if collection.endswith("follow"):
+            made["subject"] = rng.choice(self.accounts).did
+        else:
+            made["text"] = rng.choice(["plain", "ünï ☀️", 'quo"te\\', ""]) + str(rng.random())
+        if collection.startswith("com."):
+            made |= {"n": rng.randrange(-(2**40), 2**40), "deep": [{"a": [None, True, {}]}]}
+        return made
+
+    def change(self, account: Account) -> dict[str, Any]:
+        kind = "create" if not account.paths else self.rng.choice(["create", "update", "delete"])
+        if kind == "create":
+            collection = self.rng.choice(COLLECTIONS)
+            rkey = f"k{self.rng.randrange(10**12):x}"
+        else:
+            collection, rkey = self.rng.choice(account.paths).split("/")
+        row = {"$type": f"com.atproto.repo.applyWrites#{kind}"}
+        row |= {"collection": collection, "rkey": rkey}
+        path = f"{collection}/{rkey}"
+        if kind == "delete":
+            account.paths.remove(path)
+            return row
+        if kind == "create":
+            account.paths.append(path)
+        return {**row, "value": self.record(collection)}
+
+    def apply(self, count: int) -> bool:
+        account = self.one(lambda one: one.is_active)
+        if account is None:
+            return False
+        rows: dict[str, dict[str, Any]] = {}
+        for _ in range(count):
+            row = self.change(account)
+            rows.setdefault(f"{row['collection']}/{row['rkey']}", row)
+            if rows[f"{row['collection']}/{row['rkey']}"] is not row:
+                account.paths = []  # Two changes of one record: what is there is asked for anew.
+        body = {"repo": account.did, "validate": False, "writes": list(rows.values())}
+        try:
+            self.call(
+                account.pds, "com.atproto.repo.applyWrites", body, token=self.session(account)
+            )
+        except urllib.error.HTTPError:
+            account.token = ""
+            account.paths = []
+            raise
+        return True
+
+    def write(self) -> bool:
+        return self.apply(1)
+
+    def batch(self) -> bool:
+        return self.apply(self.rng.randrange(2, BATCH))
+
+    def leave(self) -> bool:
+        account = self.one(lambda one: one.is_active)
+        if account is None or sum(one.is_active for one in self.accounts) < 5:
+            return False
+        token = self.session(account)
+        self.call(account.pds, "com.atproto.server.deactivateAccount", {}, token=token)
+        account.is_active = False
+        return True
+
+    def come_back(self) -> bool:
+        account = self.one(lambda one: not one.is_active and not one.is_gone)
+        if account is None:
+            return False
+        account.token = ""
+        token = self.session(account)
+        self.call(account.pds, "com.atproto.server.activateAccount", token=token)
+        account.is_active = True
+        return True
+
+    def arrive(self) -> bool:
+        pds = self.rng.choice(self.pdses)
+        name = f"n{self.rng.randrange(10**9)}.pds{self.pdses.index(pds)}.test"
+        body = {"handle": name, "email": f"{name}@example.com", "password": self.password}
+        answer = self.call(pds, "com.atproto.server.createAccount", body)
+        account = Account(answer["did"], name, pds, self.password, answer["accessJwt"])
+        self.accounts.append(account)
+        return True
+
+    def delete(self) -> bool:
+        account = self.one(lambda one: one.is_active)
+        if account is None or sum(one.is_active for one in self.accounts) < 8:
+            return False
+        token = self.session(account)
+        self.call(account.pds, "com.atproto.server.requestAccountDelete", token=token)
+        mailed = self.mailed(account, "delete_account")
+        body = {"did": account.did, "password": account.password, "token": mailed}
+        self.call(account.pds, "com.atproto.server.deleteAccount", body)
+        account.is_active, account.is_gone = False, True
+        return True
+
+    def move(self) -> bool:
+        account = self.one(lambda one: one.is_active)
+        if account is None:
+            return False
+        old = account.pds
+        new = self.rng.choice([pds for pds in self.pdses if pds != old])
+        token = self.session(account)
+        about = self.call(new, "com.atproto.server.describeServer")
+        proof = self.call(
+            old,
+            "com.atproto.server.getServiceAuth",
+            token=token,
+            aud=about["did"],
+            lxm="com.atproto.server.createAccount",
+        )["token"]
+        handle = f"m{self.rng.randrange(10**9)}.pds{self.pdses.index(new)}.test"
+        body = {"did": account.did, "handle": handle, "password": account.password}
+        body["email"] = f"{handle}@example.com"
+        made = self.call(new, "com.atproto.server.createAccount", body, token=proof)["accessJwt"]
+        car = self.call(old, "com.atproto.sync.getRepo", did=account.did)
+        self.call(new, "com.atproto.repo.importRepo", car, token=made)
+        wanted = self.call(new, "com.atproto.identity.getRecommendedDidCredentials", token=made)
+        self.call(old, "com.atproto.identity.requestPlcOperationSignature", token=token)
+        mailed = self.mailed(account, "plc_operation")
+        signed = self.call(
+            old, "com.atproto.identity.signPlcOperation", {"token": mailed, **wanted}, token=token
+        )
+        body = {"operation": signed["operation"]}
+        self.call(new, "com.atproto.identity.submitPlcOperation", body, token=made)
+        self.call(new, "com.atproto.server.activateAccount", token=made)
+        self.call(old, "com.atproto.server.deactivateAccount", {}, token=token)
+        account.pds, account.token, account.handle = new, made, handle
+        return True
+
+    def mailed(self, account: Account, purpose: str) -> str:
+        """The word that the server would have sent by mail."""
+        number = self.pdses.index(account.pds)
+        with sqlite3.connect(f"file:{self.run_dir}/pds{number}/account.sqlite?mode=ro") as db:
+            question = "SELECT token FROM email_token WHERE did = ? AND purpose = ?"
+            (row,) = db.execute(question, (account.did, purpose)).fetchall()
+        return str(row[0])
+
+    def truth(self, account: Account) -> Truth:
+        if not account.is_active:
+            return {}
+        about = self.call(account.pds, "com.atproto.repo.describeRepo", repo=account.did)
+        return dict(self.listed(account, about["collections"]))
+
+    def listed(self, account: Account, collections: list[str]) -> Iterator[tuple[str, Any]]:
+        for collection in collections:
+            cursor: dict[str, str] = {}
+            while True:
+                page = self.call(
+                    account.pds,
+                    "com.atproto.repo.listRecords",
+                    repo=account.did,
+                    collection=collection,
+                    limit="100",
+                    **cursor,
+                )
+                for row in page["records"]:
+                    path = "/".join(row["uri"].split("/")[3:])
+                    yield path, {"cid": row["cid"], "value": normal(row["value"])}
+                if not page["records"] or "cursor" not in page:
+                    break
+                cursor = {"cursor": page["cursor"]}
+
+
+POSTED = {"activateAccount", "requestAccountDelete", "requestPlcOperationSignature"}
+
+
+def normal(value: Any) -> Any:
+    """Base64 may be padded or not: both are the same bytes."""
+    if isinstance(value, dict):
+        if set(value) == {"$bytes"}:
+            return {"$bytes": value["$bytes"].rstrip("=")}
+        return {name: normal(item) for name, item in value.items()}
+    return [normal(item) for item in value] if isinstance(value, list) else value
+
+
+class FollowerProcess:
+    def __init__(self, network: Network, workspace: Path, words: list[str]) -> None:
+        where = [word for pds in network.pdses for word in ("--pds", pds)]
+        self.command = [*PROGRAM, "follow", "-w", str(workspace), *where, *words]
+        self.command += ["--plc-url", network.plc, "--allow-private-hosts", *RATES]
+        self.first = ["--from-start"]
+        self.log = workspace.parent / f"{workspace.name}.stderr"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            command = [*self.command, *self.first]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.first = []
+
+    def kill(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise SystemExit(f"the follower ended with {self.process.returncode}: see {self.log}")
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(120)
+
+
+def archived(workspace: Path) -> dict[str, Truth]:
+    """Records by DID as readers of the archive see them."""
+    records: dict[str, Truth] = {}
+    if not (workspace / "archive").exists():
+        return records
+    for row in open_archive(workspace / "archive").records():
+        path = f"{row.collection}/{row.rkey}"
+        records.setdefault(row.did, {})[path] = normal(row.value)
+    return records
+
+
+def folded(workspace: Path) -> tuple[dict[str, Truth], Counter[str]]:
+    """Records by DID as the events leave them, each event counted once."""
+    records: dict[str, Truth] = {}
+    seen: set[str] = set()
+    counts: Counter[str] = Counter()
+    for path in sorted((workspace / "spool" / "repo_events").glob("repo_events-*.jsonl")):
+        for line in path.read_bytes().split(b"\n"):
+            if not line:
+                continue
+            row = json.loads(line)
+            if row["id"] in seen:
+                counts["repeated"] += 1
+                continue
+            seen.add(row["id"])
+            fold(records, row, counts)
+    return records, counts
+
+
+def fold(records: dict[str, Truth], row: dict[str, Any], counts: Counter[str]) -> None:
+    counts[row["kind"] + " " + row.get("operation", "")] += 1
+    if row["kind"] == "account" and not row["active"]:
+        records.pop(row["did"], None)
+    if row["kind"] != "commit":
+        return
+    path = f"{row['collection']}/{row['rkey']}"
+    if row["operation"] == "delete":
+        records.get(row["did"], {}).pop(path, None)
+    else:
+        value = {"cid": row["cid"], "value": normal(row["record"])}
+        records.setdefault(row["did"], {})[path] = value
+
+
+def compare(network: Network, workspace: Path) -> tuple[list[str], Counter[str]]:
+    wrong: list[str] = []
+    events, counts = folded(workspace)
+    archive = archived(workspace)
+    for account in network.accounts:
+        truth = network.truth(account)
+        counts["records"] += len(truth)
+        values = {path: one["value"] for path, one in truth.items()}
+        wrong += differences("archive", account, values, archive.get(account.did, {}))
+        wrong += differences("events", account, truth, events.get(account.did, {}))
+    return wrong, counts
+
+
+def differences(what: str, account: Account, truth: Truth, found: Truth) -> Iterator[str]:
+    who = f"{what} {account.did} ({account.pds}, active: {account.is_active})"
+    for path in sorted(truth.keys() - found.keys()):
+        yield f"{who} {path}: missing"
+    for path in sorted(found.keys() - truth.keys()):
+        yield f"{who} {path}: not on the server"
+    for path in sorted(truth.keys() & found.keys()):
+        if truth[path] != found[path]:
+            yield f"{who} {path}: differs"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("manifest", type=Path)
+    parser.add_argument("workspace", type=Path)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--shortest", type=float, default=0.5, help="seconds, as the next")
+    parser.add_argument("--longest", type=float, default=6.0, help="seconds between two kills")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between two acts")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments, words = parser.parse_known_args()
+    rng = random.Random(arguments.seed)
+    network = Network(json.loads(arguments.manifest.read_text()), random.Random(arguments.seed + 1))
+    follower = FollowerProcess(network, arguments.workspace, words)
+    stop = threading.Event()
+
+    def live() -> None:
+        while not stop.wait(arguments.pause):
+            network.act()
+
+    acting = threading.Thread(target=live, daemon=True)
+    acting.start()
+    try:
+        trial(arguments, network, follower, rng, lambda: (stop.set(), acting.join()))
+    finally:
+        if follower.process is not None:
+            follower.process.kill()
+
+
+def trial(
+    arguments: argparse.Namespace,
+    network: Network,
+    follower: FollowerProcess,
+    rng: random.Random,
+    on_quiet: Callable[[], object],
+) -> None:
+    for number in range(arguments.kills):
+        follower.start()
+        time.sleep(rng.uniform(arguments.shortest, arguments.longest))
+        follower.kill()
+        if number % 10 == 9:
+            print(f"{number + 1} kills; acts: {dict(network.done)}", file=sys.stderr, flush=True)
+    follower.start()
+    on_quiet()
+    end = time.monotonic() + SETTLED_WITHIN
+    while True:
+        wrong, counts = compare(network, arguments.workspace)
+        if not wrong or time.monotonic() > end:
+            break
+        print(f"{len(wrong)} differences left", file=sys.stderr, flush=True)
+        time.sleep(3)
+    code = follower.stop()
+    for line in wrong[:50]:
+        print(line)
+    print(f"acts: {dict(network.done)}; refused: {dict(network.failed)}")
+    print(f"events: {dict(counts)}; the follower ended with {code}")
+    print(f"{counts['records']} records, {arguments.kills} kills, wrong: {len(wrong)}")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    main()
