@@ -175,6 +175,7 @@ def test_a_position_is_there_after_a_restart(where):
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_many_accounts_go_at_once(where):
     dids = [f"did:plc:{number:024}" for number in range(1200)]
     dice = random.Random(4)

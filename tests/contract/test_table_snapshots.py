@@ -76,6 +76,7 @@ def test_tables_are_read_while_they_are_open_and_stay_as_they_are(tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_tables_that_are_written_and_merged_has_every_row_of_before(tmp_path):
     folder = tmp_path / "tables"
 
@@ -104,6 +105,7 @@ def test_a_snapshot_of_tables_that_are_written_and_merged_has_every_row_of_befor
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_what_a_killed_reader_left_goes_with_the_next_one(tmp_path):
     folder = tmp_path / "tables"
 

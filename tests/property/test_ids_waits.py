@@ -87,6 +87,7 @@ def test_a_second_chance_is_there_when_it_is_due(
     looks(now, second.wake_at, lambda at: len(second.asks(at, 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["adaptive", "classic"])
 def test_a_pilot_that_is_to_be_asked_at_once_has_something_to_ask_for(law: str) -> None:
     """Two leaps with a pause between: the stall is searched, the gaps are crossed and surveyed."""

@@ -163,6 +163,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(base)
 
 
+@pytest.mark.slow
 def test_lmdb_does_what_memory_does(folder: Path) -> None:
     async def opener(name: str, remember_done: bool) -> Ledger:
         path = folder / name

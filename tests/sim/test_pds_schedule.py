@@ -170,6 +170,7 @@ def test_whoever_stops_it_waits_for_the_scans_and_gives_the_rest_back(tmp_path: 
     in_hall(tmp_path, body)
 
 
+@pytest.mark.slow
 def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -> None:
     rich, poor, dead = (f"http://127.0.0.1:{9000 + n}" for n in range(3))
     answers = {

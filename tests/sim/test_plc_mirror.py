@@ -118,6 +118,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("habit", ODD, ids=str)
 def test_an_odd_directory_is_mirrored_whole(habit, log, tmp_path, monkeypatch):
     small_batches(monkeypatch, 40)

@@ -186,6 +186,7 @@ class FailingTables:
         return counted
 
 
+@pytest.mark.slow
 def test_however_often_it_is_cut_short_the_counts_are_exact(tmp_path, small_batches):
     repos = made_repos(7, 30)
     blocks = blocks_of(repos)

@@ -156,6 +156,7 @@ def test_lies_are_refused_one_by_one(tmp_path: Path) -> None:
         assert failure.attempt == (1 if lie == RepoLie.MISSING_BLOCK else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verify", "believed"),
     [

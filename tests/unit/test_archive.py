@@ -69,6 +69,7 @@ def test_everything_that_was_written_is_found(tmp_path: Path) -> None:
 UNCHECKED = range(12, 20)
 
 
+@pytest.mark.slow
 def test_verify_sees_every_flipped_byte_of_a_finalised_segment(tmp_path: Path) -> None:
     path = three(tmp_path)
     sound = path.read_bytes()

@@ -176,6 +176,7 @@ def whole_segment(folder: Path) -> tuple[bytes, list[int], list[str]]:
     return data, ends, ["did:plc:a", "did:plc:b", "did:plc:empty", "did:plc:c"]
 
 
+@pytest.mark.slow
 def test_a_segment_cut_at_any_length_keeps_exactly_its_whole_blocks(
     tmp_path: Path, no_fsync: None
 ) -> None:
