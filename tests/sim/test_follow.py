@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.program import Started
+from tests.support.program import Started, trawlnet
 from tests.support.repos.followed import (
     LiveWorld,
     archived_texts,
@@ -14,6 +14,7 @@ from tests.support.repos.followed import (
     following,
     live_world,
 )
+from trawlnet.archive.reader import NoArchive
 
 ACTS = 60
 
@@ -50,3 +51,34 @@ def test_a_crawl_that_follows_ends_at_the_truth(tmp_path: Path) -> None:
         assert differences(archived_texts(workspace), living.texts()) == []
         assert folded.wrong == []
         assert folded.lines == len(folded.ids), "nothing was killed: each event is there once"
+
+
+def test_servers_are_followed_directly_after_a_crawl_and_after_a_stop(tmp_path: Path) -> None:
+    """What changed between the crawl and the first message, and between two runs, is found."""
+    workspace = tmp_path / "net"
+    with live_world(8, tmp_path, accounts=40, hosts=3) as living:
+        flags = follow_flags(living.world)
+        assert trawlnet("repos", "crawl", "-w", workspace, *flags).code in (0, 3)
+        living.acts(ACTS)
+        servers = [flag for url in living.world.pds for flag in ("--pds", url)]
+        flags = follow_flags(living.world, *servers)
+        for _ in range(2):
+            with following(tmp_path, "follow", workspace, *flags) as started:
+                started.until(lambda: is_archived(workspace, living), "the truth")
+                living.acts(ACTS)
+                started.until(lambda: is_archived(workspace, living), "the truth")
+            living.acts(ACTS)
+        with following(tmp_path, "follow", workspace, *flags) as started:
+            started.until(lambda: is_archived(workspace, living), "the truth")
+        assert differences(archived_texts(workspace), living.texts()) == []
+        status = trawlnet("repos", "status", "-w", workspace, "--json").rows[0]["live"]
+        assert len(status["cursor"]) == len(living.world.pds)
+        assert status["rejected"] == {}
+        assert status["verified"] > ACTS
+
+
+def is_archived(workspace: Path, living: LiveWorld) -> bool:
+    try:
+        return archived_texts(workspace) == living.texts()
+    except NoArchive:
+        return False

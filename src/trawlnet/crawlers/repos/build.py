@@ -38,6 +38,7 @@ from trawlnet.crawlers.repos.settings import (
     follow_settings,
     host_rules,
     not_mirrored,
+    plc_of,
     settings_of,
 )
 from trawlnet.crawlers.repos.sink import ArchiveSink
@@ -160,7 +161,7 @@ async def begin_sweep(
     private = config.allow_private_hosts
     accounts = await stranded(store)
     await reopen(store, clock.now() - config.recheck_inactive)
-    directory_of = partial(directory, plc=settings_of(config).plc, allow_private=private)
+    directory_of = partial(directory, plc=plc_of(config), allow_private=private)
     await Rescue(store, mirror, directory_of, clock, private)(accounts)
 
 

@@ -47,7 +47,7 @@ def settings_of(config: ReposConfig) -> CrawlSettings:
     return CrawlSettings(
         agent,
         config.chosen_source,
-        _server(config.plc_url, "plc.directory", config),
+        plc_of(config),
         relays,
         dids,
         config.page_size,
@@ -57,8 +57,12 @@ def settings_of(config: ReposConfig) -> CrawlSettings:
 def follow_settings(config: ReposConfig) -> CrawlSettings:
     """Of a command that only follows: it names no account by itself. Raises NotReady."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
-    plc = _server(config.plc_url, "plc.directory", config)
-    return CrawlSettings(agent, SourceKind.RELAY, plc, (), None, config.page_size)
+    return CrawlSettings(agent, SourceKind.RELAY, plc_of(config), (), None, config.page_size)
+
+
+def plc_of(config: ReposConfig) -> str:
+    """URL of the directory. Raises NotReady."""
+    return _server(config.plc_url, "plc.directory", config)
 
 
 def upstreams_of(config: ReposConfig) -> list[Upstream]:

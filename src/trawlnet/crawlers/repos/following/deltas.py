@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from trawlnet.archive.changes.delta_blocks import pack_states
 from trawlnet.archive.format.folding import ArchivedState, make_delta
 from trawlnet.archive.format.proof import key_bytes
 from trawlnet.atproto.identity.keys import parse_did_key
+
+_KEYS = 65_536  # At hand.
 
 
 @dataclass(slots=True)
@@ -40,9 +43,14 @@ def _state(did: str, one: RepoDelta, at_us: int) -> ArchivedState:
     return make_delta(
         (did, one.pds),
         (one.rev, at_us),
-        (key_bytes(parse_did_key(one.key)), one.signature),
+        (_key_bytes(one.key), one.signature),
         since=one.since,
         changed=one.changed,
         deleted=one.deleted,
         commit=one.commit,
     )
+
+
+@lru_cache(maxsize=_KEYS)
+def _key_bytes(key: str) -> bytes:
+    return key_bytes(parse_did_key(key))
