@@ -143,6 +143,14 @@ class Follower:
     async def begin(self, upstream: Upstream) -> None:
         """A stream was joined at its newest message: what was archived or published before may
         have changed since, and is to be compared."""
+        await self._begin(upstream, is_anew=False)
+
+    async def rewind(self, upstream: Upstream) -> None:
+        """The stream is read from its oldest message on. Its numbers may have begun anew, and
+        what the server no longer has is compared as well."""
+        await self._begin(upstream, is_anew=True)
+
+    async def _begin(self, upstream: Upstream, *, is_anew: bool) -> None:
         live, now = self.parts.live, self.parts.clock.now()
         async with self.lock:
             saved = live.cursor(upstream.host)
@@ -150,17 +158,13 @@ class Follower:
             if saved is not None or not await self.in_thread(self._is_fresh):
                 since = saved.at if saved else now
                 change.gaps[upstream.host] = StreamGap(upstream.url, upstream.is_pds, since)
-            change.cursors[upstream.host] = saved or HostCursor(at=now)
+            cursor = saved or HostCursor(at=now)
+            if is_anew:
+                cursor = replace(cursor, seq=0, looks_back=False)
+            change.cursors[upstream.host] = cursor
             self.figures = await self.in_thread(live.apply, change)
         if change.gaps:
             self.on_due()
-
-    async def rewind(self, upstream: Upstream) -> None:
-        """The stream is read from its oldest message on; its numbers may have begun anew."""
-        async with self.lock:
-            saved = self.cursor(upstream) or HostCursor(at=self.parts.clock.now())
-            change = LiveChange(cursors={upstream.host: replace(saved, seq=0, looks_back=False)})
-            self.figures = await self.in_thread(self.parts.live.apply, change)
 
     def _is_fresh(self) -> bool:
         return self.parts.live.is_empty() and self.parts.archived.is_empty()

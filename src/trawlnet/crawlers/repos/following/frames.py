@@ -91,7 +91,7 @@ def check_messages(
     for one in named:
         if one.seq is not None and one.seq > seq:
             seq, time = one.seq, "" if isinstance(one, UnknownFrame) else one.time
-        elif one.seq is not None:
+        elif one.seq is not None and one.seq < seq:  # Some tell the one at the cursor again.
             is_out_of_order = True
     return CheckedBatch(
         upstream,

@@ -11,10 +11,12 @@ from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded
 from trawlnet.crawlers.repos.visiting.visit import INACTIVE
-from trawlnet.crawlers.repos.work import RepoVisit, did_of, read_task
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.crawlers.repos.work import Listing, RepoVisit, did_of, is_listing, read_task
+from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock, Handler
 from trawlnet.engine.task import Task
+
+_READ = (Reason.OK, Reason.LOOP, Reason.NOT_FOUND)  # A listing has been read, or there is none.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class VisitHandler:
     async def __call__(self, task: Task) -> Outcome[Any]:
         begun = self.clock.now()
         outcome = await self.handler(task)
+        if is_listing(task.key):
+            return _compared(task, outcome)
         did = did_of(task.key)
         if not did.startswith("did:"):
             return outcome
@@ -53,6 +57,15 @@ class VisitHandler:
         now = self.clock.now()
         due = self.next_slot(visit.pds, now)
         return due if due > now else 0.0
+
+
+def _compared(task: Task, outcome: Outcome[Any]) -> Outcome[Any]:
+    """What was missed of a stream is compared when its server is back, a day later if need be."""
+    work = read_task(task)
+    is_comparison = isinstance(work, Listing) and work.since > 0
+    if not is_comparison or outcome.reason in _READ:
+        return outcome
+    return replace(outcome, again=Again.PATIENT)
 
 
 def _is_answer(task: Task, outcome: Outcome[Any]) -> bool:
