@@ -215,7 +215,7 @@ class Following:
         with ExitStack() as stack:
             for place, name, instead in (
                 (build, "_http", http),
-                (build, "open_mirror", mirror),
+                (build, "_mirror_in", mirror),
                 (subscription, "open_websocket", self.sockets.open),
                 (live_meter, "_EVERY", 600.0),
                 (LiveStore, "apply", self._watched_store()),

@@ -221,7 +221,7 @@ class Sweeps:
         async def mirror(*_: Any) -> WorldMirror | None:
             return WorldMirror(world, WorldClock().now()) if self.source == "plc" else None
 
-        with patch.object(build, "_http", http), patch.object(build, "open_mirror", mirror):
+        with patch.object(build, "_http", http), patch.object(build, "_mirror_in", mirror):
             yield
 
     def _is_named(self, one: Account) -> bool:

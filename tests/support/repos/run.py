@@ -192,5 +192,5 @@ def put_up_mirror(world: AtprotoWorld, monkeypatch: pytest.MonkeyPatch) -> SimMi
     async def open_mirror(*_: Any) -> SimMirror:
         return mirror
 
-    monkeypatch.setattr(build, "open_mirror", open_mirror)
+    monkeypatch.setattr(build, "_mirror_in", open_mirror)
     return mirror
