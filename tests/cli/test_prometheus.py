@@ -102,6 +102,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         targets = {crawler: address_of(crawl) for crawler, crawl in crawls.items()}
         storing = ("-w", folder / "w-ids", "--metrics-address", "127.0.0.1:0")
         targets["store"] = address_of(start("store", "ids", "store", *storing))
+        crawls["repos"].says("metrics on ")  # Its workspace is there.
+        events = ("-w", folder / "w-repos", "--port", 0, "--json")
+        place = ready(start("events", "repos", "serve", *events))["url"]
+        targets["events"] = place.removeprefix("ws://").removesuffix("/subscribe")
         base = ready(registry)["url"]
         targets["registry"] = base.removeprefix("http://")
         register(base)

@@ -31,7 +31,7 @@ NOT_RUN = {
     "it needs a cluster, or servers that stay",
     r"^make |pip install|^cd deploy|^install |~/\.local":
     "it changes the machine that it is run on",
-    r"trawlnet dashboard|--dashboard|pds serve|--metrics-address|curl ":
+    r"trawlnet dashboard|--dashboard|(pds|repos) serve|--metrics-address|curl ":
     "it serves until it is stopped",
     r"sim ids|ids crawl|ids store|ids status|ids/instances|instance_store":
     "it follows a world that grows in real time: tests/cli/test_ids_end_to_end.py does",

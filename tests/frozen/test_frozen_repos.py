@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -68,18 +69,25 @@ def test_a_killed_crawl_is_told_of_and_carried_on(
     check_carried_on(world, folder, before)
 
 
+def tally_of(archive: Path) -> list[dict[str, Any]]:
+    """Without what later versions count besides."""
+    return [
+        {key: row[key] for key in row if key != "deltas"} for row in said("repos", "tally", archive)
+    ]
+
+
 def test_a_finished_archive_is_read_compacted_and_asked(tmp_path: Path) -> None:
     folder = thaw("repos-done", tmp_path / "w")
     archive = folder / "archive"
     check_story("repos", folder)
     then = notes(folder)
-    assert said("repos", "tally", archive) == then["tally"]
+    assert tally_of(archive) == then["tally"]
     assert sorted(blocks_written(folder)) == then["archived"]
     (verdict,) = said("repos", "verify", archive)
     records = trawlnet("repos", "cat", archive, "--did", then["archived"][0], "--json").rows
     assert verdict["damaged"] == verdict["torn"] == verdict["unfinalised"] == 0 and records
     done(at_once("repos", "compact", archive))
-    assert said("repos", "tally", archive) == then["tally"]
+    assert tally_of(archive) == then["tally"]
     assert at_once("repos", "report", archive, "-o", tmp_path / "report.html").code == 0
 
 

@@ -123,7 +123,7 @@ def wheel(tmp_path: Path) -> Path:
 
 
 def test_the_sbom_names_what_is_compiled_in_and_what_is_installed_with_it(wheel: Path) -> None:
-    inside = SimpleNamespace(name="zstd", version="1.2.3", url="http://d.example/z", sha256="ab")
+    inside = SimpleNamespace(name="zstd", version="1.2.3", purl="pkg:pypi/z@1", sha256="ab")
     path = script("wheel_sbom").write_sbom(wheel.parent, inside, [wheel])
     bom = json.loads(path.read_text())
     assert (bom["bomFormat"], bom["specVersion"]) == ("CycloneDX", "1.6")

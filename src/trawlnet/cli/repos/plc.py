@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -79,12 +79,28 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
             say(f"mirroring {directory.url} into {_where(config, path)}")
             directory = replace(directory, on_wait=at_once_and_then(clock, wait_line))
             mirror = PlcMirror(directory, tables, stop, follow=follow)
-            await mirror.run(now_and_then(clock, _line))
+            await mirror.run(_progress(clock))
         code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
         await _sum_up(mirror, tables, code, as_json)
     if code is Exit.INTERRUPTED:
         say(f"hint: continue: trawlnet repos plc -w {shown(path)}")
     return code
+
+
+def _progress(clock: Clock) -> Callable[[MirrorCounts], None]:
+    """A line now and then, and one as soon as the mirror is up to date: a stream that is quiet
+    gives no occasion for another."""
+    now_then, begun, has_said = now_and_then(clock, _line), clock.now(), False
+
+    def tell(tally: MirrorCounts) -> None:
+        nonlocal has_said
+        if tally.caught_up and not has_said:
+            has_said = True
+            say(_line(tally, max(clock.now() - begun, 0.001)))
+        else:
+            now_then(tally)
+
+    return tell
 
 
 def wait_line(wait: Wait) -> str:
