@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.support.repos.run import (
+    FAST,
     Crawled,
     SimMirror,
     Truth,
@@ -21,9 +22,14 @@ from tests.support.repos.run import (
 )
 from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
+from trawlnet.crawlers.repos.build import open_parts
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Page
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.atproto import directory, pds, tenancy
 from trawlnet.sim.atproto.accounts import Account, AccountStatus
 from trawlnet.sim.atproto.plan import SimHost
@@ -329,3 +335,22 @@ def test_what_is_archived_is_written_down_soon_not_only_in_thousands(tmp_path: P
         return seen
 
     assert run_sim(main()) == [1, 1, 3, 3]
+
+
+def test_a_second_task_for_an_account_does_not_fetch_it_again(tmp_path: Path) -> None:
+    """A task that was put back and one from a listing may both name it, and a crawl may be killed
+    between writing a block and settling its task."""
+
+    async def crawl_twice(world: AtprotoWorld) -> tuple[Crawled, int]:
+        await run_relay(world, tmp_path)
+        rows = {did: Truth.of(world).rows[did] for did in archived(tmp_path)}
+        tasks = [RepoVisit(did, row["pds"]).task() for did, row in rows.items()]
+        config = ReposConfig(**FAST | {"plc_url": world.plc, "relay": (world.relay,)})
+        clock = SystemClock()
+        async with open_parts(config, tmp_path, clock, CrawlMetrics("repos", clock)) as parts:
+            await parts.store.feed(Page(tasks, "relay " + world.relay))
+        return await run_relay(world, tmp_path), len(tasks)
+
+    crawled, repos = in_world(crawl_twice)
+    assert crawled.tally["not_modified"] == repos > 0
+    assert set(blocks_written(tmp_path).values()) == {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,39 @@ def test_nothing_is_written_between_a_block_and_its_note(
 
     asyncio.run(run())
     assert order == ["written", "noted"] * len(lives)
+
+
+def test_what_was_being_written_when_the_crawl_was_stopped_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread writes on after a cancel. Notes that know of the segment's end and not of the
+    block would have the repository fetched a second time."""
+    life = LivingRepo(4)
+
+    async def run() -> None:
+        shelf = await Shelf.open(tmp_path)
+        begun, go_on, written = threading.Event(), threading.Event(), threading.Event()
+
+        def slow_write(blocks: Sequence[bytes]) -> None:
+            begun.set()
+            go_on.wait(30)
+            SegmentSink._write(shelf.segments, blocks)
+            written.set()
+
+        monkeypatch.setattr(shelf.segments, "_write", slow_write)
+        writing = asyncio.create_task(shelf.sink.append([life.full], {DID: life.rev}))
+        await asyncio.to_thread(begun.wait, 30)
+        writing.cancel()
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        await asyncio.to_thread(written.wait, 30)
+        await shelf.close()
+        shelf = await Shelf.open(tmp_path)
+        assert shelf.archived.rev(DID) == life.rev
+        await shelf.close()
+
+    asyncio.run(run())
 
 
 def test_what_cannot_be_written_is_not_noted(

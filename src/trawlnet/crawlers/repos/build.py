@@ -233,6 +233,7 @@ async def assembled(
         recipe(config),
         _repo_limits(config),
         clock,
+        updates=config.update or config.follow,
     )
     handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
     source = _source(frame, census, rates)

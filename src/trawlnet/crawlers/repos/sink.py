@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
@@ -18,6 +18,8 @@ from trawlnet.storage.files import disk_errors
 # Told after each batch that is durable: how many repositories that were not archived before, and
 # how many bytes.
 Told = Callable[[int, int], Awaitable[None]]
+
+R = TypeVar("R")
 
 
 class ArchiveSink:
@@ -45,29 +47,39 @@ class ArchiveSink:
         fetched = [item for item in items if isinstance(item, PackedRepo)]
         stones = [item for item in items if isinstance(item, Tombstone)]
         async with self._turn:
-            await self._segments.append([one.made.block for one in fetched])
-            if stones:
-                await asyncio.to_thread(self._bury, stones)
-            revs = await self._archived.revs(one.made.did for one in fetched)
-            changes = {stone.did: "" for stone in stones}
-            changes |= {one.made.did: one.made.rev for one in fetched}
-            await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
+            new = await _to_the_end(self._write_and_note(fetched, stones))
         for one in fetched:
             one.ticket.close()
-        await self._tell(fetched, len({one.made.did for one in fetched} - revs.keys()))
+        await self._tell(fetched, new)
 
     async def append(self, blocks: Sequence[bytes], revs: Mapping[str, str]) -> None:
         """Deltas, and the revs that they lead to: durable when this returns, and noted after."""
         if not blocks:
             return
         async with self._turn:
-            await self._segments.append(blocks)
-            await self._archived.note(revs)
+            await _to_the_end(self._append_and_note(blocks, revs))
         size = sum(map(len, blocks))
         self._meter.changed(len(blocks), size)
         self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
         for tell in self.told:
             await tell(0, size)
+
+    async def _write_and_note(
+        self, fetched: Sequence[PackedRepo], stones: Sequence[Tombstone]
+    ) -> int:
+        """How many of the repositories were not in the archive before."""
+        await self._segments.append([one.made.block for one in fetched])
+        if stones:
+            await asyncio.to_thread(self._bury, stones)
+        revs = await self._archived.revs(one.made.did for one in fetched)
+        changes = {stone.did: "" for stone in stones}
+        changes |= {one.made.did: one.made.rev for one in fetched}
+        await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
+        return len({one.made.did for one in fetched} - revs.keys())
+
+    async def _append_and_note(self, blocks: Sequence[bytes], revs: Mapping[str, str]) -> None:
+        await self._segments.append(blocks)
+        await self._archived.note(revs)
 
     def _bury(self, stones: Sequence[Tombstone]) -> None:
         with disk_errors(f"writing tombstones to {self._folder}"):
@@ -80,3 +92,13 @@ class ArchiveSink:
         if fetched:
             for tell in self.told:
                 await tell(new, sum(len(one.made.block) for one in fetched))
+
+
+async def _to_the_end(work: Coroutine[Any, Any, R]) -> R:
+    """Do it all, even if the caller is cancelled meanwhile: a block that is in a segment and not
+    noted would be taken for one that was read before, and be fetched again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        await asyncio.wait([task])

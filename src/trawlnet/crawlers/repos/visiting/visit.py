@@ -64,6 +64,7 @@ class Visitor:
     recipe: PackOptions
     limits: RequestLimits  # Of one getRepo.
     clock: Clock
+    updates: bool = False  # Whoever made a task without a rev knows that there is something new.
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
         found: Outcome | RepoIdentity | None = None
@@ -93,7 +94,9 @@ class Visitor:
     async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | RepoIdentity:
         """What the server has, or where the account lives instead."""
         # Asked now, not when the task was made: there may be a tombstone over it since.
-        if visit.rev and (archived := self.archived.rev(visit.did)) is not None:
+        # Two tasks may name one account: the second need not fetch it.
+        is_asked = bool(visit.rev) or not self.updates
+        if is_asked and (archived := self.archived.rev(visit.did)) is not None:
             latest = await latest_rev(self.http, visit.pds, visit.did, lane)
             if isinstance(latest, Outcome):
                 return latest
