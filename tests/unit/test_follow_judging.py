@@ -27,12 +27,12 @@ from trawlnet.atproto.firehose.frame import (
     SyncFrame,
     read_frame,
 )
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.events.event import IdentityEvent, RecordEvent
 from trawlnet.crawlers.repos.following.frames import check_frames
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.live import CommitEvent, LiveRepo

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from tests.support.atproto.made_commits import DID, KEYS, NOW, made_repo, rev_at, some_changes
 from trawlnet.atproto.firehose.frame import CommitFrame, read_frame
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.events.event import RepoEvent
 from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
 from trawlnet.crawlers.repos.following.held_frames import MOST_FRAMES, HeldFrame, HeldFrames
@@ -20,13 +22,11 @@ from trawlnet.crawlers.repos.following.judging import JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.crawlers.repos.following.live_store import (
     DueVisit,
-    HostCursor,
     LiveChange,
     LiveStore,
     StreamGap,
     look_at_live,
 )
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded, VisitSink
 from trawlnet.engine.outcome import Reason

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from trawlnet.archive.format import rca
 from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.net.lane import lane_of

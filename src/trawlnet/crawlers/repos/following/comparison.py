@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from trawlnet.atproto.tid import tid_time_us
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.following.judging import Judge
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.malformed import Malformed
 
 _CLOCKS_DIFFER = 600  # Seconds: revs are written by the clocks of others.

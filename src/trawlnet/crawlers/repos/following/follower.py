@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.events.event_log import EventLog
@@ -21,13 +23,11 @@ from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
 from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import (
-    HostCursor,
     LiveChange,
     LiveFigures,
     LiveStore,
     StreamGap,
 )
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock

@@ -11,26 +11,24 @@ from typing import NamedTuple
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
 from trawlnet.atproto.firehose.checking import check_commit, check_signature, check_sync
 from trawlnet.atproto.firehose.frame import (
-    AccountFrame,
     CommitFrame,
-    Frame,
-    IdentityFrame,
-    InfoFrame,
-    StreamError,
     SyncFrame,
     UnknownFrame,
-    read_frame,
 )
 from trawlnet.atproto.firehose.refusal import Refusal
 from trawlnet.atproto.identity.keys import PublicKey, parse_did_key
+from trawlnet.crawlers.atproto.streams.messages import (
+    AnyFrame,
+    StreamNotice,
+    position_after,
+    read_messages,
+)
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.following.live_state import LiveState
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.malformed import Malformed
 
-OUTDATED = "OutdatedCursor"
 _KEYS = 65_536  # Parsed ones at hand.
 
-AnyFrame = CommitFrame | SyncFrame | IdentityFrame | AccountFrame
 StatesOf = Callable[[Collection[str]], Mapping[str, LiveState]]
 
 
@@ -40,19 +38,6 @@ class CheckedFrame(NamedTuple):
     frame: AnyFrame
     found: CheckedCommit | CheckedSync | Refusal | None = None  # None: nothing to check, or old.
     key: str = ""  # That its signature fits; empty: none did, or none was known.
-
-
-class StreamNotice(NamedTuple):
-    """What a batch says about the connection."""
-
-    error: StreamError | None = None
-    refusal: Refusal | None = None  # From here on nothing can be trusted to be a frame.
-    is_gap: bool = False  # Messages after the cursor are gone.
-    trouble: str = ""  # How the connection broke.
-
-    @property
-    def ends(self) -> bool:
-        return self.error is not None or self.refusal is not None
 
 
 _NOTHING_SAID = StreamNotice()
@@ -79,7 +64,7 @@ def check_messages(
 ) -> CheckedBatch:
     """`wanted` are the accounts that are followed, None for all; `seen` is the highest seq so
     far."""
-    frames, notice = _read(messages)
+    frames, notice = read_messages(messages)
     named = [one for one in frames if not isinstance(one, Refusal)]
     chosen = [
         one
@@ -87,19 +72,11 @@ def check_messages(
         if not isinstance(one, UnknownFrame) and (wanted is None or one.did in wanted)
     ]
     states = states_of({one.did for one in chosen})
-    seq, time, is_out_of_order = seen, "", False
-    for one in named:
-        if one.seq is not None and one.seq > seq:
-            seq, time = one.seq, "" if isinstance(one, UnknownFrame) else one.time
-        elif one.seq is not None and one.seq < seq:  # Some tell the one at the cursor again.
-            is_out_of_order = True
     return CheckedBatch(
         upstream,
         check_frames(chosen, now, states),
         [one for one in frames if isinstance(one, Refusal)],
-        seq,
-        time,
-        is_out_of_order,
+        *position_after(frames, seen),
         notice,
     )
 
@@ -108,25 +85,6 @@ def check_frames(
     frames: Sequence[AnyFrame], now: float, states: Mapping[str, LiveState]
 ) -> list[CheckedFrame]:
     return [_check(one, now, states.get(one.did)) for one in frames]
-
-
-def _read(
-    messages: Sequence[bytes | str],
-) -> tuple[list[AnyFrame | UnknownFrame | Refusal], StreamNotice]:
-    """Up to the first message after which nothing can be trusted to be a frame."""
-    frames: list[AnyFrame | UnknownFrame | Refusal] = []
-    is_gap = False
-    for message in messages:
-        frame: Frame | Refusal = read_frame(message)
-        if isinstance(frame, InfoFrame):
-            is_gap = is_gap or frame.name == OUTDATED
-        elif isinstance(frame, StreamError):
-            return frames, StreamNotice(error=frame, is_gap=is_gap)
-        else:
-            frames.append(frame)
-            if isinstance(frame, Refusal) and frame.ends_connection:
-                return frames, StreamNotice(refusal=frame, is_gap=is_gap)
-    return frames, StreamNotice(is_gap=is_gap)
 
 
 def _check(frame: AnyFrame, now: float, state: LiveState | None) -> CheckedFrame:

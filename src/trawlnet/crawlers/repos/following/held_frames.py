@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from trawlnet.atproto.firehose.frame import CommitFrame, SyncFrame
-from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 
 MOST_OF_ONE = 4 << 20  # Bytes of one account,
 MOST_FRAMES = 1000  # and frames.

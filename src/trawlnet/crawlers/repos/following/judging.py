@@ -14,6 +14,7 @@ from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedOp, CheckedSync, OpAction
 from trawlnet.atproto.firehose.frame import AccountFrame, CommitFrame, IdentityFrame
 from trawlnet.atproto.firehose.refusal import Refusal
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.events.event import IdentityEvent, Operation, RecordEvent, RepoEvent
 from trawlnet.crawlers.repos.following.deltas import RepoDelta
 from trawlnet.crawlers.repos.following.frames import CheckedFrame, is_signed_by
@@ -28,7 +29,6 @@ from trawlnet.crawlers.repos.following.live_state import (
 )
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, is_storable
 from trawlnet.crawlers.repos.following.signed_commit import full_commit
-from trawlnet.crawlers.repos.following.upstream import Upstream
 
 
 class Rejection(StrEnum):

@@ -8,9 +8,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.subscription import Subscription, seconds_of
 from trawlnet.crawlers.repos.following.follower import Follower
-from trawlnet.crawlers.repos.following.live_store import HostCursor, LiveFigures, look_at_live
-from trawlnet.crawlers.repos.following.subscription import Subscription, seconds_of
+from trawlnet.crawlers.repos.following.live_store import LiveFigures, look_at_live
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 
@@ -22,7 +23,7 @@ class LiveMeter:
     def __init__(
         self,
         follower: Follower,
-        streams: Sequence[Subscription],
+        streams: Sequence[Subscription[Any]],
         clock: Clock,
         yields: MutableMapping[str, int],
     ) -> None:

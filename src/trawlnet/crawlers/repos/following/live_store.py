@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
-from trawlnet.crawlers.repos.following.upstream import Upstream
 from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes
 
 FOLDER = "live"
@@ -28,13 +29,6 @@ _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
 _NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
 _LONGEST_DID = KEY_MAX - _NUMBER - 1
-
-
-class HostCursor(msgspec.Struct, frozen=True, array_like=True):
-    seq: int = 0  # Every message up to it is durable; 0: none has come yet.
-    time: str = ""  # As the last message has it.
-    looks_back: bool = False  # Its messages do not come in order: begin a little earlier.
-    at: float = 0.0  # When it was saved.
 
 
 class LiveFigures(msgspec.Struct, array_like=True):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from trawlnet.crawlers.atproto.streams.subscription import Dialler, Subscription
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -22,7 +23,6 @@ from trawlnet.crawlers.repos.following.live_meter import LiveMeter
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
-from trawlnet.crawlers.repos.following.subscription import Dialler, Subscription
 from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.following.visit_sink import VisitSink

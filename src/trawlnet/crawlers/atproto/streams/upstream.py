@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from trawlnet.crawlers.repos.work import lane_at
+from trawlnet.net.lane import lane_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Upstream:
     def is_home_of(self, pds: str) -> bool:
         """Whether an account with this PDS lives here."""
         try:
-            return lane_at(pds) == lane_at(self.url)
+            return _lane_at(pds) == _lane_at(self.url)
         except ValueError:
             return False
+
+
+# Every frame of a PDS asks for two of these.
+_lane_at = lru_cache(maxsize=65_536)(lane_of)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, Protocol, TypeVar
 
-from trawlnet.crawlers.repos.following.follower import Follower
-from trawlnet.crawlers.repos.following.frames import CheckedBatch, StreamNotice
-from trawlnet.crawlers.repos.following.live_store import HostCursor
-from trawlnet.crawlers.repos.following.upstream import Upstream
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.messages import StreamNotice
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.ports import Clock
@@ -53,12 +54,47 @@ class Dialler:
         return open_websocket(url, agent=self.agent, guard=self.guard, limits=self.limits)
 
 
-class Subscription:
+class StreamBatch(Protocol):
+    """Messages that were checked."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def time(self) -> str: ...
+
+    @property
+    def notice(self) -> StreamNotice: ...
+
+
+B = TypeVar("B", bound=StreamBatch)
+
+
+class StreamReader(Protocol[B]):
+    """Who reads firehoses, and makes durable what they say."""
+
+    def cursor(self, upstream: Upstream) -> HostCursor | None:
+        """As saved: every message before it is durable."""
+
+    async def begin(self, upstream: Upstream) -> None:
+        """The stream was joined at its newest message."""
+
+    async def rewind(self, upstream: Upstream) -> None:
+        """It is read from its oldest message on; its numbers may have begun anew."""
+
+    async def check(self, upstream: Upstream, messages: Sequence[bytes | str], seen: int) -> B:
+        """Of messages beyond the highest `seq` seen so far."""
+
+    async def publish(self, batch: B) -> None:
+        """Everything of it is durable when this returns. One batch of an upstream at a time."""
+
+
+class Subscription(Generic[B]):
     """The WebSocket has a queue of its own: a stalled upstream holds nobody up, and one that sends
     too much waits by itself."""
 
     def __init__(
-        self, upstream: Upstream, dialler: Dialler, follower: Follower, *, from_start: bool
+        self, upstream: Upstream, dialler: Dialler, reader: StreamReader[B], *, from_start: bool
     ) -> None:
         self.upstream = upstream
         self.is_connected = False
@@ -66,10 +102,10 @@ class Subscription:
         self.began = asyncio.Event()  # It was connected once.
         self._dialler = dialler
         self._clock = dialler.clock
-        self._follower = follower
+        self._reader = reader
         self._from_start = from_start
         self._wait = _FIRST_WAIT
-        self._last: CheckedBatch | None = None  # That is durable.
+        self._last: B | None = None  # That is durable.
         self._lag = 0.0  # Seconds that its last message had taken by then.
 
     def behind(self, now: float) -> float | None:
@@ -110,9 +146,9 @@ class Subscription:
                 opened = self._dialler.open(self.upstream, cursor)
                 socket = await stack.enter_async_context(opened)
             if self._from_start:
-                await self._follower.rewind(self.upstream)
+                await self._reader.rewind(self.upstream)
             elif cursor is None:
-                await self._follower.begin(self.upstream)
+                await self._reader.begin(self.upstream)
             log.info("firehose connected", extra={"host": self.upstream.host, "cursor": cursor})
             self.is_connected, self.trouble = True, ""
             self.began.set()
@@ -121,14 +157,14 @@ class Subscription:
     def _cursor(self) -> int | None:
         if self._from_start:
             return 0
-        saved = self._follower.cursor(self.upstream)
+        saved = self._reader.cursor(self.upstream)
         if saved is None or not saved.seq:
             return None
         return max(0, saved.seq - _LOOK_BACK) if saved.looks_back else saved.seq
 
     async def _read(self, socket: WebSocket) -> StreamNotice:
         """The next batch is checked while the last one is made durable."""
-        saved = self._follower.cursor(self.upstream) or HostCursor()
+        saved = self._reader.cursor(self.upstream) or HostCursor()
         async with asyncio.TaskGroup() as group:
             seen, publishing = saved.seq, None
             while True:
@@ -137,7 +173,7 @@ class Subscription:
                 except EXPECTED as error:
                     trouble = trouble_from(error, self.upstream.url)
                     return StreamNotice(trouble=f"{trouble.reason}: {trouble.detail}")
-                batch = await self._follower.check(self.upstream, messages, seen)
+                batch = await self._reader.check(self.upstream, messages, seen)
                 seen = batch.seq
                 if publishing is not None:
                     await publishing
@@ -145,8 +181,8 @@ class Subscription:
                 if batch.notice.ends:
                     return batch.notice
 
-    async def _publish(self, batch: CheckedBatch) -> None:
-        await self._follower.publish(batch)
+    async def _publish(self, batch: B) -> None:
+        await self._reader.publish(batch)
         self._wait, self._from_start = _FIRST_WAIT, False
         self._last = batch
         at = seconds_of(batch.time)

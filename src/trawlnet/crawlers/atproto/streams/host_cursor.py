@@ -1,0 +1,12 @@
+"""How far one firehose was read."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class HostCursor(msgspec.Struct, frozen=True, array_like=True):
+    seq: int = 0  # Every message up to it is durable; 0: none has come yet.
+    time: str = ""  # As the last message has it.
+    looks_back: bool = False  # Its messages do not come in order: begin a little earlier.
+    at: float = 0.0  # When it was saved.
