@@ -26,10 +26,11 @@ from tests.random_worlds.follow_laws import (
 from tests.random_worlds.follow_wire import LivingHttp, Sockets
 from tests.random_worlds.follow_world import LivingWorld
 from tests.random_worlds.repos_world import PLC, RELAY, WorldClock
+from trawlnet.crawlers.atproto.streams import subscription
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.events.event_log import EventLog
-from trawlnet.crawlers.repos.following import live_meter, subscription
+from trawlnet.crawlers.repos.following import live_meter
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.engine.control import Control
