@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from board_panels import FAILED
 
+from trawlnet.crawlers.repos.following.figures.live_alerts import (
+    ALERT_BEHIND,
+    REJECTED_LEAST,
+    REJECTED_SHARE,
+)
 from trawlnet.observe.alerts.rules import (
     DISK_LEAST,
     DISK_PLENTY,
@@ -36,6 +41,7 @@ _DISK = names.DISK_BYTES
 _SAME_CRAWL = "on (job, instance, crawler)"
 _SAME_TARGET = "on (job, instance)"
 _STATUS = names.IDS_STATUS
+_REJECTED = f"{names.FOLLOW_REJECTED}_total"
 
 # Series that more than one rule or reader needs, by their names.
 RECORDED: Mapping[str, str] = {
@@ -164,6 +170,35 @@ RULES: tuple[Rule, ...] = (
         f" > 0.01 * rate({names.REPO_RECORDS}_sum[30m])",
         "More than 1 % of the records are left out of the archive.",
         "The board shows the reasons; limits can be raised in the config.",
+    ),
+    Rule(
+        "TrawlnetFollowBehind",
+        Owner.REPOS,
+        "warning",
+        "5m",
+        f"{names.FOLLOW_BEHIND} > {ALERT_BEHIND:g} and {names.FOLLOW_CONNECTED} == 1",
+        "What is published of a firehose is more than five minutes old.",
+        "After a pause it catches up by itself. Else look at the CPU and the disk of the machine.",
+    ),
+    Rule(
+        "TrawlnetFollowNotConnected",
+        Owner.REPOS,
+        "critical",
+        "5m",
+        f"{names.FOLLOW_CONNECTED} == 0",
+        "A firehose is not connected.",
+        "The command status says why. What is missed comes when it is back, if it is soon.",
+    ),
+    Rule(
+        "TrawlnetFollowRejected",
+        Owner.REPOS,
+        "warning",
+        "5m",
+        f"sum without (reason) (increase({_REJECTED}[5m])) >= {REJECTED_LEAST}"
+        f" and sum without (reason) (rate({_REJECTED}[5m]))"
+        f" > {REJECTED_SHARE:g} * sum without (kind) (rate({names.FOLLOW_FRAMES}_total[5m]))",
+        "More than a tenth of the messages of firehoses fail verification.",
+        "The reasons tell who is at fault: a relay that falsifies, a PDS, or an old version here.",
     ),
     Rule(
         "TrawlnetPdsScansFail",

@@ -130,6 +130,8 @@ _NOT_ADDED = (
     names.IDS_BEYOND,
     names.IDS_NEWEST_AGE,
     names.IDS_STORE_BEHIND,
+    names.FOLLOW_BEHIND,
+    names.FOLLOW_CONNECTED,
     names.DISK_BYTES,
     names.PAUSED,
 )
@@ -184,6 +186,20 @@ _GLANCES: dict[Owner, list[Panel]] = {
                         f"{names.REPO_RECORDS}_sum{chosen()}",
                     ),
                     "bytes",
+                ),
+            ),
+        ),
+        Panel(
+            "Share of messages of firehoses that failed verification",
+            "Rejected messages, for whatever reason, among all.",
+            "percentunit",
+            (
+                Query(
+                    _ratio(
+                        f"{names.FOLLOW_REJECTED}_total{chosen()}",
+                        f"{names.FOLLOW_FRAMES}_total{chosen()}",
+                    ),
+                    "rejected",
                 ),
             ),
         ),

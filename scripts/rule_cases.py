@@ -74,6 +74,24 @@ def _dropped(values: str) -> dict[str, str]:
     return dropped | {_series("crawler_repo_records_sum"): "0+1000x80"}
 
 
+def _stream(behind: str, connected: int) -> dict[str, str]:
+    upstream = {"upstream": "relay.example"}
+    return {
+        _series("trawlnet_follow_seconds_behind", **upstream): behind,
+        _series("trawlnet_follow_connected", **upstream): f"{connected}x60",
+    }
+
+
+def _rejected(values: str, commits: str) -> dict[str, str]:
+    reason = "bad_signature"
+    return {
+        _series("trawlnet_follow_rejected_total", reason=reason): values,
+        _series("trawlnet_follow_rejected_total", reason="bad_car"): "0x60",
+        _series("trawlnet_follow_frames_total", kind="commit"): commits,
+        _series("trawlnet_follow_frames_total", kind="identity"): "0+1x60",
+    }
+
+
 def _scans(error: str, success: str) -> dict[str, str]:
     name = "chive_pds_scans_total"
     return {_series(name, status="error"): error, _series(name, status="success"): success}
@@ -221,6 +239,26 @@ CASES: tuple[Case, ...] = (
         ("one in a thousand", _dropped("0+1x80")),
         at="60m",
     ),
+    *_pair(
+        "TrawlnetFollowBehind",
+        {**_HERE, "upstream": "relay.example"},
+        ("ten minutes behind, and connected", _stream("600x60", 1)),
+        ("two minutes behind", _stream("120x60", 1)),
+    ),
+    Case("TrawlnetFollowBehind", "not connected: another alert says so", _stream("0+60x60", 0)),
+    *_pair(
+        "TrawlnetFollowNotConnected",
+        {**_HERE, "upstream": "relay.example"},
+        ("never connected", _stream("0x60", 0)),
+        ("connected and quiet", _stream("0x60", 1)),
+    ),
+    *_pair(
+        "TrawlnetFollowRejected",
+        _HERE,
+        ("a fifth are forged", _rejected("0+20x60", "0+100x60")),
+        ("one in a hundred is forged", _rejected("0+20x60", "0+2000x60")),
+    ),
+    Case("TrawlnetFollowRejected", "a fifth, and they are few", _rejected("0+1x60", "0+5x60")),
     *_pair(
         "TrawlnetPdsScansFail",
         _HERE,

@@ -30,7 +30,7 @@ from trawlnet.crawlers.atproto.streams import subscription
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.events.event_log import EventLog
-from trawlnet.crawlers.repos.following import live_meter
+from trawlnet.crawlers.repos.following.figures import live_meter
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.engine.control import Control

@@ -19,7 +19,7 @@ from trawlnet.crawlers.repos.events.event import RepoEvent
 from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
 from trawlnet.crawlers.repos.following.held_frames import MOST_FRAMES, HeldFrame, HeldFrames
 from trawlnet.crawlers.repos.following.judging import JudgeRules
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause, Standing
 from trawlnet.crawlers.repos.following.live_store import (
     DueVisit,
     LiveChange,
@@ -248,8 +248,37 @@ def test_the_live_store_gives_back_what_it_was_given(live: LiveStore) -> None:
     assert list(live.held()) == frames[:1]
     assert live.figures().desynchronized == 0
     assert live.gaps() == [StreamGap(RELAY.url, False, NOW)]
-    live.close_gaps(live.gaps())
+    live.apply(LiveChange(closed=live.gaps(), listed=["list:hosts"]))
     assert live.gaps() == []
+
+
+def test_a_gap_is_open_until_every_page_is_compared(live: LiveStore) -> None:
+    gap = StreamGap(RELAY.url, False, NOW)
+    assert live.apply(LiveChange(gaps={RELAY.host: gap})).gaps == 1
+    assert live.apply(LiveChange(gaps={RELAY.host: gap})).gaps == 1, "it is the same one"
+    long = "x" * 1000
+    hosts = LiveChange(closed=[gap], listed=["hosts"])
+    assert [live.apply(hosts).comparing for _ in range(2)] == [1, 1]
+    pages = LiveChange(listed=["one", long], compared=["hosts"])
+    assert [live.apply(pages).comparing for _ in range(2)] == [2, 2]
+    assert live.apply(LiveChange(compared=["one"])).comparing == 1
+    assert live.apply(LiveChange(listed=["one"])).comparing == 1, "it was compared"
+    assert live.apply(LiveChange(compared=[long])).comparing == 0
+    assert live.apply(LiveChange(listed=["one"])).comparing == 1, "of another gap"
+
+
+def test_resyncs_are_counted_by_cause_and_by_end(live: LiveStore) -> None:
+    behind = LiveState("b", standing=Standing.DESYNCHRONIZED)
+    gone = LiveState(standing=Standing.INACTIVE)
+    causes = {DID: ResyncCause.BROKEN_CHAIN}
+    for _ in range(2):  # Out of step once, however often it is said.
+        figures = live.apply(LiveChange({DID: behind}, causes=causes))
+    assert (figures.begun, figures.desynchronized) == ({"broken_chain": 1}, 1)
+    for state in (LiveState("b"), behind, LiveState("c"), behind, gone):
+        figures = live.apply(LiveChange({DID: state}))
+    assert figures.begun == {"broken_chain": 1, "archived": 2}
+    assert figures.ended == {"unchanged": 1, "fetched": 1, "inactive": 1}
+    assert figures.desynchronized == 0
 
 
 def test_status_finds_where_the_stream_stands(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,10 @@ from trawlnet.archive.format.record_text import record_text
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.reading.archive import open_archive
-from trawlnet.sim.atproto.accounts import AccountStatus
+from trawlnet.sim.atproto.accounts import Account, AccountStatus
+from trawlnet.sim.atproto.live.relay_stream import HONEST, Mischief, Spoiler
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
+from trawlnet.sim.habits import Habit
 
 Content = Mapping[
     str, Mapping[str, str]
@@ -46,6 +48,29 @@ class LiveWorld:
             for _ in range(count):
                 self.world.life.act()
                 await asyncio.sleep(0)
+
+        self.run(happen())
+
+    def writers(self) -> list[Account]:
+        """Accounts that can write, on servers that work."""
+        population = self.world.population
+        accounts = [population.account(index) for index in range(len(population))]
+        hosts = population.plan.hosts
+        return [
+            one
+            for one in accounts
+            if one.status is AccountStatus.ACTIVE and hosts[one.host].habit is Habit.GOOD
+        ]
+
+    def write(self, accounts: Sequence[Account], *mischief: Mischief) -> None:
+        """Each of them writes once, and the relay tells of it in its way."""
+
+        async def happen() -> None:
+            relay = self.world.relay_stream
+            relay._spoiler = Spoiler(1.0, mischief) if mischief else HONEST
+            for account in accounts:
+                self.world.life.write(account)
+            relay._spoiler = HONEST
 
         self.run(happen())
 

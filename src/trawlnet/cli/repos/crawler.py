@@ -12,7 +12,7 @@ from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.repos.build import open_ledger, open_parts
 from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.following.live_meter import live_at_rest
+from trawlnet.crawlers.repos.following.figures.live_meter import live_at_rest
 from trawlnet.crawlers.repos.settings import check_crawl
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.loading import load

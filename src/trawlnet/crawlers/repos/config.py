@@ -27,6 +27,7 @@ from trawlnet.crawlers.common_keys import (
     Shards,
     ShardTimeout,
 )
+from trawlnet.crawlers.repos.following.figures.live_alerts import ALERT_BEHIND
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -87,6 +88,12 @@ class ReposConfig(BaseModel):
         256 << 20,
         ge=16 << 20,
         description="Memory for messages of firehoses that are not published yet.",
+    )
+    alert_behind: Seconds = Field(
+        ALERT_BEHIND,
+        gt=0,
+        description="Alert when a firehose is further behind than this, or not connected for "
+        "longer.",
     )
     source: SourceKind | None = Field(
         None,

@@ -148,6 +148,56 @@ EVENT_CLIENTS_GONE = _repos(
     "trawlnet_event_clients_gone", _C, "Connections of clients that have ended, by reason.", "why"
 )
 
+# Of a crawl that follows firehoses; observe/metrics/follow.py has the figures.
+FOLLOW_BEHIND = _repos(
+    "trawlnet_follow_seconds_behind",
+    _G,
+    "Seconds from a message of a firehose to its being on disk; its age while not connected.",
+    "upstream",
+    unit=_S,
+)
+FOLLOW_CONNECTED = _repos(
+    "trawlnet_follow_connected", _G, "1 while the firehose is connected.", "upstream"
+)
+FOLLOW_FRAMES = _repos(
+    "trawlnet_follow_frames", _C, "Messages of firehoses that are on disk, by kind.", "kind"
+)
+FOLLOW_VERIFIED = _repos("trawlnet_follow_verified", _C, "Commits that passed every check.")
+FOLLOW_REJECTED = _repos(
+    "trawlnet_follow_rejected",
+    _C,
+    "Messages of firehoses that failed verification, by reason.",
+    "reason",
+)
+FOLLOW_DESYNCHRONIZED = _repos(
+    "trawlnet_follow_desynchronized", _G, "Repositories that are desynchronized now."
+)
+FOLLOW_RESYNCS_BEGUN = _repos(
+    "trawlnet_follow_resyncs_begun", _C, "Repositories that became desynchronized, by cause.", "why"
+)
+FOLLOW_RESYNCS_ENDED = _repos(
+    "trawlnet_follow_resyncs_ended",
+    _C,
+    "Repositories that were desynchronized and no longer are, by result.",
+    "result",
+)
+FOLLOW_WAITING_FRAMES = _repos(
+    "trawlnet_follow_waiting_frames", _G, "Messages that wait for a fetch or a lookup."
+)
+FOLLOW_WAITING_BYTES = _repos(
+    "trawlnet_follow_waiting_bytes",
+    _G,
+    "Bytes of memory for messages that wait for a fetch or a lookup.",
+    unit=_B,
+)
+FOLLOW_EVENTS = _repos("trawlnet_follow_events", _C, "Events published.")
+FOLLOW_GAPS = _repos(
+    "trawlnet_follow_gaps", _C, "Times that a firehose did not have what comes after the cursor."
+)
+FOLLOW_COMPARING = _repos(
+    "trawlnet_follow_comparing", _G, "Pages of listings to compare because of such gaps."
+)
+
 # Of the pds crawler, as its users know them; observe/metrics/pds.py has the figures.
 PDS_SCAN_DURATION = _pds(
     "chive_pds_scan_duration_seconds",

@@ -30,6 +30,7 @@ class StreamNotice(NamedTuple):
     refusal: Refusal | None = None  # From here on nothing can be trusted to be a frame.
     is_gap: bool = False  # Messages after the cursor are gone.
     trouble: str = ""  # How the connection broke.
+    infos: int = 0  # Messages of this kind.
 
     @property
     def ends(self) -> bool:
@@ -47,18 +48,18 @@ def read_messages(
 ) -> tuple[list[AnyFrame | UnknownFrame | Refusal], StreamNotice]:
     """Up to the first message after which nothing can be trusted to be a frame."""
     frames: list[AnyFrame | UnknownFrame | Refusal] = []
-    is_gap = False
+    is_gap, infos = False, 0
     for message in messages:
         frame: Frame | Refusal = read_frame(message)
         if isinstance(frame, InfoFrame):
-            is_gap = is_gap or frame.name == OUTDATED
+            is_gap, infos = is_gap or frame.name == OUTDATED, infos + 1
         elif isinstance(frame, StreamError):
-            return frames, StreamNotice(error=frame, is_gap=is_gap)
+            return frames, StreamNotice(error=frame, is_gap=is_gap, infos=infos)
         else:
             frames.append(frame)
             if isinstance(frame, Refusal) and frame.ends_connection:
-                return frames, StreamNotice(refusal=frame, is_gap=is_gap)
-    return frames, StreamNotice(is_gap=is_gap)
+                return frames, StreamNotice(refusal=frame, is_gap=is_gap, infos=infos)
+    return frames, StreamNotice(is_gap=is_gap, infos=infos)
 
 
 def position_after(

@@ -105,16 +105,18 @@ class Subscription(Generic[B]):
         self._reader = reader
         self._from_start = from_start
         self._wait = _FIRST_WAIT
+        self.away_since = dialler.clock.now()  # While it is not connected.
         self._last: B | None = None  # That is durable.
+        self._publishing_since = math.inf  # When the batch came that is made durable now.
         self._lag = 0.0  # Seconds that its last message had taken by then.
 
     def behind(self, now: float) -> float | None:
         """Seconds; None before the first message. While connected it is what the last message
-        took until it was durable: a quiet server is not behind."""
+        took until it was durable, or what the next has waited: a quiet server is not behind."""
         if self._last is None:
             return None
         if self.is_connected:
-            return self._lag
+            return max(self._lag, now - self._publishing_since)
         at = seconds_of(self._last.time)
         return None if at is None else max(0.0, now - at)
 
@@ -134,6 +136,8 @@ class Subscription(Generic[B]):
         if self.trouble != why:
             extra = {"host": self.upstream.host, "error": why, "again_in": round(seconds, 1)}
             log.warning("firehose not connected", extra=extra)
+        if self.is_connected:
+            self.away_since = self._clock.now()
         self.is_connected, self.trouble = False, why
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
         await self._clock.sleep(seconds)
@@ -182,7 +186,9 @@ class Subscription(Generic[B]):
                     return batch.notice
 
     async def _publish(self, batch: B) -> None:
+        self._publishing_since = self._clock.now()
         await self._reader.publish(batch)
+        self._publishing_since = math.inf
         self._wait, self._from_start = _FIRST_WAIT, False
         self._last = batch
         at = seconds_of(batch.time)

@@ -8,7 +8,7 @@ from trawlnet.atproto.tid import tid_time_us
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.following.judging import Judge
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause, Standing
 from trawlnet.malformed import Malformed
 
 _CLOCKS_DIFFER = 600  # Seconds: revs are written by the clocks of others.
@@ -25,7 +25,7 @@ def compare(
             continue
         if state is None:
             if claim.active and _is_since(claim.rev, since):
-                judge.resync(claim.did, LiveState())
+                judge.resync(claim.did, LiveState(), ResyncCause.GAP)
         elif not state.pds or Upstream(claim.pds, is_pds=True).is_home_of(state.pds):
             _compare_known(judge, claim, state)
 
@@ -33,7 +33,7 @@ def compare(
 def _compare_known(judge: Judge, claim: ListedAccount, state: LiveState) -> None:
     is_inactive = state.standing is Standing.INACTIVE
     if claim.active is is_inactive or (claim.active and claim.rev > state.rev):
-        judge.resync(claim.did, state)
+        judge.resync(claim.did, state, ResyncCause.GAP)
     elif claim.active and not claim.rev:
         judge.check_later(claim.did, state)
 

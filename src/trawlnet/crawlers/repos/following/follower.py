@@ -4,6 +4,7 @@ one transaction, the states of accounts and the cursors."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -18,13 +19,18 @@ from trawlnet.crawlers.repos.events.event_log import EventLog
 from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
 from trawlnet.crawlers.repos.following.comparison import compare
 from trawlnet.crawlers.repos.following.deltas import delta_blocks
-from trawlnet.crawlers.repos.following.frames import CheckedBatch, check_frames, check_messages
+from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
+from trawlnet.crawlers.repos.following.frames import (
+    CheckedBatch,
+    FrameKind,
+    check_frames,
+    check_messages,
+)
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
 from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import (
     LiveChange,
-    LiveFigures,
     LiveStore,
     StreamGap,
 )
@@ -73,6 +79,7 @@ class Follower:
     # Held by everything that changes states.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     figures: LiveFigures = field(default_factory=LiveFigures)
+    kinds: Counter[FrameKind] = field(default_factory=Counter)  # Of messages that are durable.
     _submitted: list[_Submitted] = field(default_factory=list)
     _adopted: dict[str, LiveState] = field(default_factory=dict)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,6 +122,7 @@ class Follower:
             judge = await self.in_thread(self._judge_batches, [one.batch for one in group])
             await self.commit(judge)
         for one in group:
+            self.kinds += one.batch.kinds
             if not one.published.done():
                 one.published.set_result(None)
 
@@ -162,7 +170,7 @@ class Follower:
             if is_anew:
                 cursor = replace(cursor, seq=0, looks_back=False)
             change.cursors[upstream.host] = cursor
-            self.figures = await self.in_thread(live.apply, change)
+            await self.save(change)
         if change.gaps:
             self.on_due()
 
@@ -226,17 +234,21 @@ class Follower:
             await parts.sink.append(blocks, {did: one.rev for did, one in judge.deltas.items()})
         await parts.events.append(judge.events)
         change.events += len(judge.events)
-        self.figures = await self.in_thread(parts.live.apply, change)
+        await self.save(change)
         if judge.doubted:
             self.on_doubt(judge.doubted)
         if change.due or change.gaps:
             self.on_due()
 
+    async def save(self, change: LiveChange) -> None:
+        """The lock is the caller's."""
+        self.figures = await self.in_thread(self.parts.live.apply, change)
+
     async def _remember_bases(self, judge: Judge) -> None:
         """Of accounts that only the archive knew: once it has their deltas, it no longer tells
         what was published."""
         if bases := {did: judge.bases[did] for did in judge.deltas if did in judge.bases}:
-            await self.in_thread(self.parts.live.apply, LiveChange(bases))
+            await self.save(LiveChange(bases))
 
     async def compare(self, claims: Sequence[ListedAccount], since: int) -> None:
         """A page of a listing with what was published."""

@@ -3,15 +3,19 @@ accounts. For a thread: it takes long, and the native part lets others run meanw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
 from trawlnet.atproto.firehose.checking import check_commit, check_signature, check_sync
 from trawlnet.atproto.firehose.frame import (
+    AccountFrame,
     CommitFrame,
+    IdentityFrame,
     SyncFrame,
     UnknownFrame,
 )
@@ -40,6 +44,19 @@ class CheckedFrame(NamedTuple):
     key: str = ""  # That its signature fits; empty: none did, or none was known.
 
 
+class FrameKind(StrEnum):
+    """Of a message, for counting: a closed list, whatever a server sends."""
+
+    COMMIT = "commit"
+    SYNC = "sync"
+    IDENTITY = "identity"
+    ACCOUNT = "account"
+    INFO = "info"
+    ERROR = "error"
+    UNKNOWN = "unknown"  # Of a later protocol than ours.
+    INVALID = "invalid"  # It is no frame.
+
+
 _NOTHING_SAID = StreamNotice()
 
 
@@ -52,6 +69,7 @@ class CheckedBatch:
     time: str = ""  # and the time of its message.
     is_out_of_order: bool = False
     notice: StreamNotice = _NOTHING_SAID
+    kinds: Counter[FrameKind] = field(default_factory=Counter)  # Of all its messages.
 
 
 def check_messages(
@@ -78,6 +96,7 @@ def check_messages(
         [one for one in frames if isinstance(one, Refusal)],
         *position_after(frames, seen),
         notice,
+        _kinds(frames, notice),
     )
 
 
@@ -85,6 +104,25 @@ def check_frames(
     frames: Sequence[AnyFrame], now: float, states: Mapping[str, LiveState]
 ) -> list[CheckedFrame]:
     return [_check(one, now, states.get(one.did)) for one in frames]
+
+
+def _kinds(
+    frames: Iterable[AnyFrame | UnknownFrame | Refusal], notice: StreamNotice
+) -> Counter[FrameKind]:
+    kinds = Counter(_KINDS[type(one)] for one in frames)
+    kinds[FrameKind.INFO] += notice.infos
+    kinds[FrameKind.ERROR] += notice.error is not None
+    return kinds
+
+
+_KINDS: Mapping[type, FrameKind] = {
+    CommitFrame: FrameKind.COMMIT,
+    SyncFrame: FrameKind.SYNC,
+    IdentityFrame: FrameKind.IDENTITY,
+    AccountFrame: FrameKind.ACCOUNT,
+    UnknownFrame: FrameKind.UNKNOWN,
+    Refusal: FrameKind.INVALID,
+}
 
 
 def _check(frame: AnyFrame, now: float, state: LiveState | None) -> CheckedFrame:

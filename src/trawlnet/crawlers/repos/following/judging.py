@@ -22,6 +22,7 @@ from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import (
     Link,
     LiveState,
+    ResyncCause,
     Standing,
     link,
     next_visit,
@@ -74,8 +75,9 @@ class Judge:
         elif one.found is not None:
             self._on_change(HeldFrame(upstream, frame), one.found, one.key)
 
-    def resync(self, did: str, state: LiveState) -> LiveState:
+    def resync(self, did: str, state: LiveState, cause: ResyncCause) -> LiveState:
         """The account is out of step: a visit is asked for, and its frames wait for that."""
+        self.change.causes.setdefault(did, cause)
         state = replace(state, standing=Standing.DESYNCHRONIZED)
         return self._ask(did, state, 0.0)
 
@@ -98,7 +100,7 @@ class Judge:
             self._reject(did, None, Rejection.LONG_DID)
         elif state is None:
             # With which key it must be signed is found out by the visit.
-            self._desynchronize(one, LiveState())
+            self._desynchronize(one, LiveState(), ResyncCause.NEW_ACCOUNT)
         elif found.rev > state.rev:
             self._on_newer(one, state, found, key)
 
@@ -115,7 +117,9 @@ class Judge:
             self._doubt(one, state, Refusal.BAD_SIGNATURE)
         elif is_waiting:
             # One that was archived before it was followed may have no visit ahead.
-            self._hold(one, state if state.asks else self.resync(did, state))
+            is_asked = state.asks > 0
+            state = state if is_asked else self.resync(did, state, ResyncCause.ARCHIVED)
+            self._hold(one, state)
         elif state.standing is Standing.INACTIVE:
             self._reject(did, state, Rejection.INACTIVE)
         else:
@@ -129,7 +133,9 @@ class Judge:
         how = link(state, found) if isinstance(found, CheckedCommit) else sync_link(state, found)
         commit = full_commit(found) if how is Link.NEXT else None
         if commit is None:
-            self._desynchronize(one, state)
+            is_sync = isinstance(found, CheckedSync)
+            cause = ResyncCause.OTHER_TREE if is_sync else ResyncCause.BROKEN_CHAIN
+            self._desynchronize(one, state, cause)
         else:
             self._publish(state, found, ops, commit)
 
@@ -185,15 +191,15 @@ class Judge:
         if not self._is_heard_from(upstream, frame.did):
             self.doubted.add(frame.did)  # A server that the account has left, or is coming to.
         elif state.standing is not (Standing.SYNCHRONIZED if frame.active else Standing.INACTIVE):
-            self.resync(frame.did, state)
+            self.resync(frame.did, state, ResyncCause.ACCOUNT)
 
     def _is_heard_from(self, upstream: Upstream, did: str) -> bool:
         """Whether the server may speak for the account. A relay was chosen by the user."""
         state = self.states.get(did)
         return not upstream.is_pds or (state is not None and upstream.is_home_of(state.pds))
 
-    def _desynchronize(self, one: HeldFrame, state: LiveState) -> None:
-        self._hold(one, self.resync(one.frame.did, state))
+    def _desynchronize(self, one: HeldFrame, state: LiveState, cause: ResyncCause) -> None:
+        self._hold(one, self.resync(one.frame.did, state, cause))
 
     def _hold(self, one: HeldFrame, state: LiveState) -> None:
         """Until the visit has been, which was asked for when the account became desynchronized."""

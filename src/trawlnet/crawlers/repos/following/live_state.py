@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -19,6 +19,25 @@ class Standing(IntEnum):
     SYNCHRONIZED = 0  # What was published is what the account's server had at `rev`.
     DESYNCHRONIZED = 1  # Something was missed: a visit brings the whole repository.
     INACTIVE = 2  # Its server says so; what was published is withdrawn.
+
+
+class ResyncCause(StrEnum):
+    """Why an account became desynchronized."""
+
+    NEW_ACCOUNT = "new_account"  # The stream named it for the first time.
+    BROKEN_CHAIN = "broken_chain"  # A commit does not fit on the last one.
+    OTHER_TREE = "other_tree"  # `#sync` names another tree.
+    ACCOUNT = "account"  # Its server says that it went, or came back.
+    GAP = "gap"  # After a gap its server lists something else.
+    ARCHIVED = "archived"  # What the archive has of it is no ground for a chain.
+
+
+class ResyncEnd(StrEnum):
+    """How an account stopped being desynchronized."""
+
+    FETCHED = "fetched"  # A visit brought something newer.
+    UNCHANGED = "unchanged"  # Its server has what was published.
+    INACTIVE = "inactive"
 
 
 class LiveState(msgspec.Struct, frozen=True, array_like=True):
@@ -44,6 +63,13 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     @property
     def needs_visit(self) -> bool:
         return self.standing is Standing.DESYNCHRONIZED or self.missed_at > 0.0
+
+
+def ended_by(before: LiveState, after: LiveState) -> ResyncEnd:
+    """Of an account that was desynchronized before, and is not any more."""
+    if after.standing is Standing.INACTIVE:
+        return ResyncEnd.INACTIVE
+    return ResyncEnd.UNCHANGED if before.rev == after.rev else ResyncEnd.FETCHED
 
 
 class Link(IntEnum):

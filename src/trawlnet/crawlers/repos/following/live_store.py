@@ -13,9 +13,15 @@ import msgspec
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
+from trawlnet.crawlers.repos.following.figures.live_figures import (
+    LiveFigures,
+    StandingCounts,
+    merged,
+)
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause
 from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes
+from trawlnet.stores.lmdb.rows import digest
 
 FOLDER = "live"
 _ACCOUNTS = "accounts"
@@ -24,22 +30,13 @@ _CURSORS = "cursors"
 _GAPS = "gaps"
 _ADOPTING = "adopting"
 _HELD = "held"
+_COMPARING = "comparing"
 _FIGURES = "figures"
 _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
 _NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
+_OPEN, _DONE = b"", b"done"  # Listings that are compared.
 _LONGEST_DID = KEY_MAX - _NUMBER - 1
-
-
-class LiveFigures(msgspec.Struct, array_like=True):
-    """Counted over all runs."""
-
-    commits: int = 0
-    verified: int = 0
-    rejected: dict[str, int] = {}
-    resyncs: int = 0
-    events: int = 0
-    desynchronized: int = 0  # Accounts that are so now.
 
 
 class DueVisit(NamedTuple):
@@ -67,6 +64,10 @@ class LiveChange:
     adopted: list[str] = field(default_factory=list)
     released: list[str] = field(default_factory=list)  # Accounts whose frames wait no longer,
     held: list[HeldFrame] = field(default_factory=list)  # and frames that wait from now on.
+    causes: dict[str, ResyncCause] = field(default_factory=dict)  # Of accounts out of step.
+    closed: Sequence[StreamGap] = ()  # Gaps that are being compared,
+    listed: Sequence[str] = ()  # by these tasks; a page may be read by several.
+    compared: Sequence[str] = ()  # Those that are done.
     commits: int = 0
     verified: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -86,6 +87,7 @@ class LiveStore:
         self._gaps = notes.table(_GAPS)
         self._adopting = notes.table(_ADOPTING)
         self._held = notes.table(_HELD)
+        self._comparing = notes.table(_COMPARING)
         self._figures = notes.table(_FIGURES)
 
     @classmethod
@@ -121,11 +123,13 @@ class LiveStore:
 
     def apply(self, change: LiveChange) -> LiveFigures:
         """Durable when this returns; the figures after it."""
-        more = 0
+        counts = StandingCounts()
         with self._notes.writing(self._accounts) as txn:
             for did, state in change.states.items():
                 if is_storable(did):
-                    more += _is_behind(state) - _was_behind(txn.get(did.encode()))
+                    packed = txn.get(did.encode())
+                    before = LiveState() if packed is None else _STATE.decode(packed)
+                    counts.count(before, state, change.causes.get(did))
                     txn.put(did.encode(), _ENCODER.encode(state))
             for visit in change.fed:
                 txn.delete(_due_key(visit), db=self._due)
@@ -134,15 +138,13 @@ class LiveStore:
                     txn.put(_due_key(visit), b"", db=self._due)
             for host, cursor in change.cursors.items():
                 txn.put(host.encode(), _ENCODER.encode(cursor), db=self._cursors)
-            for host, gap in change.gaps.items():
-                # Of two gaps the first began earlier.
-                txn.put(host.encode(), _ENCODER.encode(gap), db=self._gaps, overwrite=False)
             for did in change.adopted:
                 txn.delete(did.encode(), db=self._adopting)
             self._hold(txn, change)
             packed = txn.get(_ALL, db=self._figures)
-            before = LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
-            figures = _added(before, change, more)
+            figures = LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
+            figures = _added(figures, change, counts)
+            self._compare(txn, change, figures)
             txn.put(_ALL, _ENCODER.encode(figures), db=self._figures)
         return figures
 
@@ -181,11 +183,25 @@ class LiveStore:
         with self._notes.reading(self._gaps) as txn:
             return [_GAP.decode(packed) for _, packed in txn.cursor()]
 
-    def close_gaps(self, gaps: Sequence[StreamGap]) -> None:
-        """They are being compared: listings of them are tasks of the crawl by now."""
-        with self._notes.writing(self._gaps) as txn:
-            for gap in gaps:
-                txn.delete(Upstream(gap.url, gap.is_pds).host.encode())
+    def _compare(self, txn: Any, change: LiveChange, figures: LiveFigures) -> None:
+        """Gaps come and are closed, and so do the pages by which they are compared. One that is
+        done stays so while others are open: two relays may name the same server."""
+        for host, gap in change.gaps.items():
+            # Of two gaps the first began earlier.
+            packed = _ENCODER.encode(gap)
+            is_new = txn.put(host.encode(), packed, db=self._gaps, overwrite=False)
+            figures.gaps += is_new
+            figures.comparing += is_new
+        for gap in change.closed:
+            host = Upstream(gap.url, gap.is_pds).host
+            figures.comparing -= txn.delete(host.encode(), db=self._gaps)
+        for key in map(digest, change.listed):
+            figures.comparing += txn.put(key, _OPEN, db=self._comparing, overwrite=False)
+        for key in map(digest, change.compared):
+            figures.comparing -= txn.get(key, db=self._comparing) == _OPEN
+            txn.put(key, _DONE, db=self._comparing)
+        if change.compared and not figures.comparing:
+            txn.drop(self._comparing, delete=False)
 
     def due(self, now: float, most: int) -> list[DueVisit]:
         """Visits whose time has come, the earliest first."""
@@ -214,22 +230,19 @@ def _due_key(visit: DueVisit) -> bytes:
     return round(visit.at * 1e6).to_bytes(_DUE_TIME, "big") + visit.did.encode()
 
 
-def _is_behind(state: LiveState) -> bool:
-    return state.standing is Standing.DESYNCHRONIZED
-
-
-def _was_behind(packed: bytes | None) -> bool:
-    return packed is not None and _is_behind(_STATE.decode(packed))
-
-
-def _added(figures: LiveFigures, change: LiveChange, desynchronized: int) -> LiveFigures:
+def _added(figures: LiveFigures, change: LiveChange, counts: StandingCounts) -> LiveFigures:
+    """Without gaps."""
     return LiveFigures(
         figures.commits + change.commits,
         figures.verified + change.verified,
-        dict(Counter(figures.rejected) + change.rejected),
+        merged(figures.rejected, change.rejected),
         figures.resyncs + change.resyncs,
         figures.events + change.events,
-        figures.desynchronized + desynchronized,
+        figures.desynchronized + counts.begun.total() - counts.ended.total(),
+        merged(figures.begun, counts.begun),
+        merged(figures.ended, counts.ended),
+        figures.gaps,
+        figures.comparing,
     )
 
 

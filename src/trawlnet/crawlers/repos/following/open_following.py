@@ -16,10 +16,11 @@ from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.events.event_log import EventLog
 from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
+from trawlnet.crawlers.repos.following.figures.live_alerts import LiveAlerts
+from trawlnet.crawlers.repos.following.figures.live_meter import LiveMeter, MeterOutputs
 from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
 from trawlnet.crawlers.repos.following.held_frames import HeldFrames
 from trawlnet.crawlers.repos.following.judging import JudgeRules
-from trawlnet.crawlers.repos.following.live_meter import LiveMeter
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
@@ -36,6 +37,7 @@ from trawlnet.engine.threads import Threads
 from trawlnet.net.client.socket_ends import SocketLimits
 from trawlnet.net.guard import Guard
 from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.observe.metrics.follow import FollowMeter
 from trawlnet.queues.queue import Retention
 
 _CHECKERS = 2  # Threads: the native part of a check lets others run.
@@ -83,7 +85,9 @@ async def followed(
     sink = VisitSink(follower)
     await sink.recover()
     await follower.recover()
-    meter = LiveMeter(follower, streams, clock, metrics.yields)
+    outputs = MeterOutputs(metrics.yields, LiveAlerts(config.alert_behind), metrics.alerts)
+    meter = LiveMeter(follower, streams, clock, outputs)
+    FollowMeter(metrics, meter.figures)
     source = None if parts.feed is None else parts.feed.source
     return replace(
         parts,

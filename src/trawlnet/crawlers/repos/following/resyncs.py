@@ -90,7 +90,9 @@ class Resyncs:
             return []
         tasks = [_listing(gap).task() for gap in gaps]
         await self.frontier.add(tasks)
-        self.follower.parts.live.close_gaps(gaps)
+        change = LiveChange(closed=gaps, listed=[task.key for task in tasks])
+        async with self.follower.lock:
+            await self.follower.save(change)
         return tasks
 
     async def _visit(self, visits: Sequence[DueVisit], control: Control) -> list[Task]:
@@ -108,7 +110,7 @@ class Resyncs:
                 again, due = next_visit(states[did], self.clock.now(), follower.rules.resync_pause)
                 change.states[did] = again
                 change.due.append(DueVisit(did, due))
-            await follower.in_thread(follower.parts.live.apply, change)
+            await follower.save(change)
         return tasks
 
     async def _tasks(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> list[Task]:

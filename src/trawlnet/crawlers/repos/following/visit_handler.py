@@ -9,7 +9,7 @@ from typing import Any
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import LiveStore
-from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded
+from trawlnet.crawlers.repos.following.visit_sink import ListingCompared, VisitBegun, VisitEnded
 from trawlnet.crawlers.repos.visiting.visit import INACTIVE
 from trawlnet.crawlers.repos.work import Listing, RepoVisit, did_of, is_listing, read_task
 from trawlnet.engine.outcome import Again, Outcome, Reason
@@ -62,10 +62,13 @@ class VisitHandler:
 def _compared(task: Task, outcome: Outcome[Any]) -> Outcome[Any]:
     """What was missed of a stream is compared when its server is back, a day later if need be."""
     work = read_task(task)
-    is_comparison = isinstance(work, Listing) and work.since > 0
-    if not is_comparison or outcome.reason in _READ:
+    if not isinstance(work, Listing) or not work.since:
         return outcome
-    return replace(outcome, again=Again.PATIENT)
+    if outcome.reason not in _READ:
+        return replace(outcome, again=Again.PATIENT)
+    # Whatever a comparison finds is a further page of it.
+    found = tuple(one.key for one in outcome.found)
+    return replace(outcome, items=[ListingCompared(task.key, found)])
 
 
 def _is_answer(task: Task, outcome: Outcome[Any]) -> bool:

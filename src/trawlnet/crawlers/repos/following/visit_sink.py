@@ -46,6 +46,14 @@ class VisitBegun:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class ListingCompared:
+    """A page that was listed because of a gap, by the key of its task, and those behind it."""
+
+    key: str
+    found: Sequence[str]
+
+
 Batch = Sequence[tuple[Task, Sequence[Any]]]
 Begun = Mapping[str, float]  # By DID, when its visit began.
 
@@ -92,6 +100,10 @@ class VisitSink:
             ended = [item for item in items if isinstance(item, VisitEnded)]
             begun = {item.did: item.at for item in items if isinstance(item, VisitBegun)}
             await self._publish(Visits(adoptions, stones, ended, begun))
+            if pages := [item for item in items if isinstance(item, ListingCompared)]:
+                found = [key for page in pages for key in page.found]
+                done = [page.key for page in pages]
+                await follower.save(LiveChange(listed=found, compared=done))
 
     async def _publish(self, visits: Visits) -> None:
         follower = self._follower
@@ -126,8 +138,7 @@ class VisitSink:
             for did, rev in await follower.in_thread(follower.parts.live.adopting):
                 found = await follower.in_thread(self._interrupted, did, rev)
                 if found is None:
-                    change = LiveChange(adopted=[did])
-                    await follower.in_thread(follower.parts.live.apply, change)
+                    await follower.save(LiveChange(adopted=[did]))
                 elif isinstance(found, Tombstone):
                     await self._publish(Visits(stones=[found]))
                 else:
