@@ -10,9 +10,11 @@ from typing import Any
 from trawlnet.cli.common.output import say
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.crawlers.pds.figures import by_process
+from trawlnet.crawlers.pds.following.open_following import live_at_rest
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.crawlers.pds.schedule import RegistryStore
@@ -30,7 +32,8 @@ from trawlnet.tables.scanned.scanned import Scanned
 
 def _plan(config: PdsConfig) -> CrawlPlan:
     return CrawlPlan(
-        config.concurrency,
+        # Looks have as many workers of their own.
+        config.concurrency * (2 if config.follow else 1),
         manners(config),
         limits(config),
         config.metrics_address,
@@ -70,6 +73,11 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
 
 def _ready(config: PdsConfig, workspace: Path) -> None:
     agent_for(config.contact, allow_private=config.allow_private_hosts)
+    if config.follow and (config.once or config.fleet):
+        raise NotReady(
+            "--follow reads firehoses for as long as the crawl runs, in one process",
+            "leave out --once and --fleet",
+        )
     if config.once and config.discovers:
         say("discovering PDSes first; scans begin after that")
 
@@ -100,6 +108,7 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         await release_dead(registry, state_folder(workspace), now)
         await registry.tidy(now)
         stats, claims = await registry.stats(now), await registry.claims(now)
+        live = await live_at_rest(registry, now)
     return {
         "total": stats.total,
         "due": stats.due,
@@ -113,6 +122,7 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         "failures": {str(name): count for name, count in stats.failures.items()},
         "scanning": by_process(claims),
         "collections_without_records": list(await _unmatched(config, workspace, clock)),
+        **({} if live is None else {"live": live}),
     }
 
 

@@ -18,6 +18,7 @@ from trawlnet.crawlers.pds.config import PdsConfig, gap, lease, manners
 from trawlnet.crawlers.pds.discovery.cycle import wanted
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.following.open_following import LookGround, following
 from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
@@ -161,19 +162,26 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     which = Which(config.skip_relay_connected, scope=scans.routes.scope.digest)
     rota = Rota(config.batch, config.scan_interval, config.once, which, config.concurrency)
     source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
+    parts = Parts(
+        Feed(source, None),
+        store,
+        ScanHandler(store.work),
+        ScanSink(store.work),
+        kit.gate,
+        clock,
+        enough=store.enough,
+        companions=[store.steer, *([rounds.run] if sources.any and not config.once else [])],
+        outlook=store.outlook,
+        ledger=store,
+    )
     try:
-        yield Parts(
-            Feed(source, None),
-            store,
-            ScanHandler(store.work),
-            ScanSink(store.work),
-            kit.gate,
-            clock,
-            enough=store.enough,
-            companions=[store.steer, *([rounds.run] if sources.any and not config.once else [])],
-            outlook=store.outlook,
-            ledger=store,
-        )
+        if not config.follow:
+            yield parts
+            return
+        ground = LookGround(kit.registry, store, scans, kit.metrics)
+        async with following(config, ground, sources.relays) as follower:
+            follower.desk.on_rescan = discovered.set
+            yield follower.beside(parts, source)
     finally:
         await store.close()
 

@@ -52,6 +52,36 @@ class PdsConfig(BaseModel):
     relay: tuple[str, ...] = Field(
         (), description="Discover PDSes by asking these relays (wss:// or https://)."
     )
+    follow: bool = Field(
+        False,
+        description="Read the firehoses of --relay as well, or of the PDSes themselves without "
+        "one: accounts whose records change are looked at at once.",
+    )
+    from_start: bool = Field(
+        False, description="Begin each firehose at the oldest message that its server still has."
+    )
+    streams: int = Field(
+        100, ge=1, le=10_000, description="Most PDSes whose firehoses are read at a time."
+    )
+    look_pause: Seconds = Field(
+        5.0, ge=0, description="Look at one account no sooner than this after the last look at it."
+    )
+    looks_per_minute: float = Field(
+        60.0, gt=0, le=60_000, description="Most accounts of one PDS looked at in a minute."
+    )
+    pending_looks: int = Field(
+        10_000,
+        ge=1,
+        le=10_000_000,
+        description="Most accounts that wait to be looked at, of one PDS a tenth of them; beyond "
+        "that the PDS is scanned.",
+    )
+    rescan_pause: Seconds = Field(
+        600.0,
+        ge=0,
+        description="Scan a whole PDS for what firehoses say no sooner than this after its last "
+        "scan.",
+    )
     dids: str = Field("", description="Discover the PDSes of the DIDs in this file, one per line.")
     mentions: bool = Field(
         False, description="Discover the PDSes of accounts that indexed records mention."

@@ -12,14 +12,15 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
+from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.ending import SHORT_PAUSE, SliceEnd, TablesAway
 from trawlnet.crawlers.pds.scanning.parts import ScanResult
 from trawlnet.crawlers.pds.scanning.verdict import conclude
-from trawlnet.crawlers.pds.scanning.work import HeldRow, ScanWork, Slice
+from trawlnet.crawlers.pds.scanning.work import Errand, HeldRow, ScanWork, Slice
 from trawlnet.engine.control import Control
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Page, Work
@@ -47,6 +48,11 @@ class Rota:
     once: bool = False  # Scan batch after batch until all scans are complete, then end.
     which: Which = field(default_factory=Which)
     resumed: int = 2  # Interrupted scans that continue between two batches.
+
+
+class ClaimedLook(NamedTuple):
+    task: Task
+    delays_scan: bool  # A scan of the same PDS waits meanwhile.
 
 
 class RegistryStore:
@@ -78,6 +84,7 @@ class RegistryStore:
         self._control: Control | None = None
         self.gap = 0.0  # Seconds between two requests to one PDS, from all processes.
         self.most: int | None = None  # Slices that may be begun in all.
+        self.shares_workers = False  # Half of the workers are for looks.
         self.on_end: Callable[[str, ScanResult], None] = lambda pds, result: None
         self.work = ScanWork(self._open, self._conclude, clock)
         self.work.places = self._places
@@ -95,13 +102,16 @@ class RegistryStore:
     def _places(self) -> float:
         if self.most is not None and self.work.begun >= self.most:
             return 0
-        return math.inf if self._control is None else self._control.workers
+        if self._control is None:
+            return math.inf
+        workers = self._control.workers
+        return -(-workers // 2) if self.shares_workers else workers
 
     async def claim(self, most: int, which: Which) -> list[Task]:
         """Claim PDSes that are due: they are open from now on."""
         self._claims += 1
         owner = f"{self._owner}/{self._claims}"
-        rows = await self._patiently(
+        rows = await self.patiently(
             lambda: self._registry.claim(most, self._clock.now(), self._lease, owner, which)
         )
         held = [HeldRow(self._task(row), owner) for row in rows]
@@ -112,12 +122,28 @@ class RegistryStore:
     async def claim_one(self, url: str) -> Task | None:
         """Claim one PDS, due or not; None if another process has claimed it, or waits for it."""
         now, owner = self._clock.now(), self._owner
-        row = await self._patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
+        row = await self.patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
         if row is None:
             return None
         held = HeldRow(self._task(row), owner)
         self.work.add([held])
         return held.task
+
+    async def claim_look(self, url: str, errand: Errand) -> ClaimedLook | None:
+        """Claim one PDS for an errand before any scan of it. None: it is being scanned, and the
+        errand is next."""
+        if (mine := self.work.rows.get(url)) is not None and mine.slice is not None:
+            mine.slice.hurry()
+        if (lent := self.work.lend(url, errand)) is not None:
+            return ClaimedLook(lent, delays_scan=True)
+        now, owner = self._clock.now(), f"{self._owner}/looks"
+        row = await self.patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
+        if row is None:
+            await self.patiently(lambda: self._registry.want(url, now, NEXT_FOR, owner))
+            return None
+        held = HeldRow(self._task(row), owner, errand=errand)
+        self.work.add([held])
+        return ClaimedLook(held.task, delays_scan=(row.next_scan_at or 0.0) <= now)
 
     async def _put_off(self, row: HeldRow) -> bool:
         """Whether a server asked to wait for longer than a claim should last."""
@@ -126,7 +152,7 @@ class RegistryStore:
         if not SHORT_PAUSE < wait < math.inf:
             return False
         reason = Reason.PARKED
-        return await self._patiently(
+        return await self.patiently(
             lambda: self._registry.put_off(key, row.owner, reason, now=now, again_in=wait)
         )
 
@@ -139,7 +165,7 @@ class RegistryStore:
         """When an interrupted scan may continue; infinity if there is none. With `once`, the crawl
         does not wait for servers that asked to wait, but for other processes: one of them may die,
         or leave a scan to continue."""
-        due = await self._patiently(lambda: self._next_due(rota, self._clock.now()))
+        due = await self.patiently(lambda: self._next_due(rota, self._clock.now()))
         return math.inf if due is None else due
 
     async def _next_due(self, rota: Rota, now: float) -> float | None:
@@ -168,21 +194,32 @@ class RegistryStore:
             self._counted = None  # A batch is done: the next count must show it.
 
     async def _open(self, row: HeldRow) -> Slice | None:
-        assert self._opened is not None
         key, owner = row.task.key, row.owner
-        is_ours = await self._patiently(
+        is_ours = await self.patiently(
             lambda: self._registry.renew(key, owner, self._clock.now(), self._lease)
         )
-        return self._opened(key, owner) if is_ours else None
+        if not is_ours:
+            return None
+        if row.errand is not None:
+            return row.errand.open(key, owner)
+        assert self._opened is not None
+        return self._opened(key, owner)
 
     async def _conclude(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
         key, now = row.task.key, self._clock.now()
-        await self._patiently(lambda: conclude(self._registry, key, row.owner, result, now))
+        if row.errand is not None:
+            if not row.is_lent:
+                await self.patiently(
+                    lambda: self._registry.release(key, row.owner, now, begun=True)
+                )
+            row.errand.ended(key)
+            return
+        await self.patiently(lambda: conclude(self._registry, key, row.owner, result, now))
         if self._control is not None and not is_counted:
             self._control.figures.settled[result.reason] += 1
         self.on_end(key, result)
 
-    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+    async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
         """Wait for a database that does not answer or is full: nothing is lost meanwhile, and a
         crawl of months need not be restarted."""
         wait, away_since = _AWAY, None
@@ -211,7 +248,7 @@ class RegistryStore:
         """The counts of the whole registry, for all processes."""
         now = self._clock.now()
         if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
-            stats = await self._patiently(lambda: self._registry.stats(self._clock.now()))
+            stats = await self.patiently(lambda: self._registry.stats(self._clock.now()))
             self._counted, self._counted_at = counts_from(stats), now
             self._tell(stats)
         return self._counted
@@ -259,7 +296,7 @@ class RegistryStore:
                 await row.slice.rest()
         now = self._clock.now()
         wait = self._parked(row.task.lane) - now
-        if row.slice is not None and 0.0 < wait < math.inf:
+        if row.slice is not None and row.errand is None and 0.0 < wait < math.inf:
             reason = Reason.RATE_LIMITED
             await self._registry.put_off(key, row.owner, reason, now=now, again_in=wait)
         else:

@@ -222,6 +222,18 @@ PDS_INDEX_DURATION = _pds(
     "collection",
     unit=_S,
 )
+PDS_FOLLOW_BEHIND = _pds(
+    "trawlnet_pds_follow_seconds_behind",
+    _G,
+    "Seconds from a message of the firehose that is furthest behind until it was saved.",
+    unit=_S,
+)
+PDS_FOLLOW_COMMITS = _pds("trawlnet_pds_follow_commits", _C, "Commits read from firehoses.")
+PDS_LOOKS_ASKED = _pds(
+    "trawlnet_pds_looks_asked", _C, "Looks at accounts that firehoses asked for."
+)
+PDS_LOOKS = _pds("trawlnet_pds_looks", _C, "Looks at accounts that were made.")
+PDS_LOOKS_WAITING = _pds("trawlnet_pds_looks_waiting", _G, "Accounts that wait for a look.")
 
 # Of `pds serve`; observe/metrics/pds.py has the figures.
 REGISTRY_REQUESTS = _pds(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics, StatusClass
-from trawlnet.observe.metrics.families import by_label, counter, family, histogram
+from trawlnet.observe.metrics.families import alone, by_label, counter, family, histogram
 
 RECORD_STATUSES = ("success", "error", "skipped")
 SCAN_STATUSES = ("success", "partial", "put_off", "error")
@@ -65,6 +66,39 @@ class PdsMeter:
 
     def index_took(self, collection: str, seconds: float) -> None:
         self._index_durations.labels(collection).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class LookFigures:
+    behind: float | None = None  # Seconds; None before the first message.
+    commits: int = 0
+    asked: int = 0
+    made: int = 0
+    waiting: int = 0
+
+
+class LookMeter(Collector):
+    """What a crawl that follows does; only such a crawl has these series."""
+
+    def __init__(self, metrics: CrawlMetrics) -> None:
+        self._yields = metrics.yields
+        self._figures = LookFigures()
+        metrics.registry.register(self)
+
+    def show(self, figures: LookFigures) -> None:
+        self._figures = figures
+        self._yields |= {"commits": figures.commits, "looks": figures.made}
+        if figures.behind is not None:
+            self._yields["seconds behind"] = round(figures.behind)
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures
+        if figures.behind is not None:
+            yield alone(names.PDS_FOLLOW_BEHIND, figures.behind)
+        yield alone(names.PDS_FOLLOW_COMMITS, figures.commits)
+        yield alone(names.PDS_LOOKS_ASKED, figures.asked)
+        yield alone(names.PDS_LOOKS, figures.made)
+        yield alone(names.PDS_LOOKS_WAITING, figures.waiting)
 
 
 class RegistryMeter(Collector):

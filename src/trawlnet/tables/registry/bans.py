@@ -44,7 +44,8 @@ class Bans:
         return frozenset(row[0] for row in await transaction.rows(self._sql("bans")))
 
     async def remove_row(self, transaction: Transaction, url: str) -> bool:
-        await transaction.run(self._sql("drop_scope_scans"), {"url": url})
+        for name in ("drop_scope_scans", "drop_looks", "drop_rescan"):
+            await transaction.run(self._sql(name), {"url": url})
         return await transaction.run(self._sql("remove"), {"url": url}) > 0
 
     def _sql(self, name: str) -> Statement:

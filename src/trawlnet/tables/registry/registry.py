@@ -55,10 +55,11 @@ _STEPS = (
         "create_pds_lookups",
     ),
     ("create_pds_scope_scans", "create_pds_bans", "add_wanted_by", "add_wanted_until"),
+    ("create_pds_streams", "create_pds_looks", "create_pds_rescans"),
 )
 _TABLES = (
     *("pds_registry", "pds_scan_hours", "pds_notes", "pds_lookups", "pds_scope_scans"),
-    "pds_bans",
+    *("pds_bans", "pds_streams", "pds_looks", "pds_rescans"),
 )
 _AT_ONCE = 500  # Registrations in one transaction, which others wait for.
 _HISTORY = 48 * HOUR  # Of scans that `stats` tells.

@@ -15,10 +15,11 @@ from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
 
 _SMALL = 64 << 10  # Bytes.
+ELSEWHERE = "the account does not live there"
 
 
 async def begin_account(scan: Scan) -> Stepped:
-    residence = await residence_of(scan, scan.account, afresh=True)
+    residence = await residence_of(scan, scan.account, afresh=scan.afresh)
     if isinstance(residence, SliceEnd):
         return Stepped(end=residence)
     if isinstance(residence, Outcome):
@@ -27,7 +28,7 @@ async def begin_account(scan: Scan) -> Stepped:
     # Higher than any before, so that a reading that was begun makes room.
     reading = RepoReading(scan.account, "", last.number + 1, is_held=last.is_held)
     if residence is Residence.ELSEWHERE:
-        end = failed(Reason.REFUSED, "the account does not live there")
+        end = failed(Reason.REFUSED, ELSEWHERE)
         return Stepped(scan.nothing_there(reading), end)
     rev = await _latest_rev(scan)
     if isinstance(rev, Halt):

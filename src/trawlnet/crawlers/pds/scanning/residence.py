@@ -13,7 +13,7 @@ from trawlnet.engine.outcome import Outcome, Reason
 
 _DIRECTORY_PAUSE = 600.0  # Seconds until a scan goes on that could not look people up.
 # Said about the DID itself, and not about how we got on with whoever knows it.
-_ANSWERS = frozenset((Reason.NOT_FOUND, Reason.REFUSED, Reason.PARSE_ERROR))
+ANSWERS = frozenset((Reason.NOT_FOUND, Reason.REFUSED, Reason.PARSE_ERROR))
 
 
 class Residence(StrEnum):
@@ -36,7 +36,7 @@ async def residence_of(
         return answer
     if _is_here(scan, answer):
         return Residence.HERE
-    if isinstance(answer, Identity) or answer.reason in _ANSWERS:
+    if isinstance(answer, Identity) or answer.reason in ANSWERS:
         return Residence.ELSEWHERE
     if did.startswith("did:plc:"):
         wait = max(answer.wait or 0.0, _DIRECTORY_PAUSE)

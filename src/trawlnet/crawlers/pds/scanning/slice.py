@@ -8,6 +8,7 @@ from dataclasses import replace
 from trawlnet.crawlers.pds.scanning.asking import ScanClient
 from trawlnet.crawlers.pds.scanning.ending import (
     LOST,
+    MADE_ROOM,
     SHORT_PAUSE,
     SliceEnd,
     TablesAway,
@@ -57,6 +58,18 @@ class ScanSlice:
         self._step: StepKind | SliceEnd = StepKind.LIST
         self._wait = 0.0  # What the server asked for.
         self._cut: SliceEnd | None = None  # The registry is another's, or away.
+        self._is_look = False
+        self._is_hurried = False
+
+    def as_look(self, *, afresh: bool) -> ScanSlice:
+        """One of many accounts: what the PDS has in all is not counted, and a document that we
+        remember is good enough, unless it is to be asked for `afresh`."""
+        self._is_look, self._scan.afresh = True, afresh
+        return self
+
+    def hurry(self) -> None:
+        """Somebody else's turn comes after this step: the next slice goes on from there."""
+        self._is_hurried = True
 
     def sent_away(self) -> ScanResult | None:
         """What it comes to if the server has asked us to stay away before."""
@@ -128,6 +141,8 @@ class ScanSlice:
         if receipt.next is None:
             return self._sent_away(receipt.reason)
         step = await next_step(self._scan) if receipt.is_step else self._step
+        if self._is_hurried and receipt.is_step and not isinstance(step, SliceEnd):
+            return MADE_ROOM
         return step if isinstance(step, SliceEnd) else self._in_time(step, receipt.reason)
 
     def _in_time(self, step: StepKind, reason: Reason) -> StepKind | SliceEnd:
@@ -162,7 +177,7 @@ class ScanSlice:
             await save(scan)
         is_whole = end.verdict is ScanVerdict.COMPLETE or scan.account
         left = 0 if is_whole else await tables.left(scan.key)
-        held = scan.held or await tables.held(scan.pds)
+        held = scan.held or (Held() if self._is_look else await tables.held(scan.pds))
         return self._metered(replace(_result(scan, end, held), left=left))
 
     def _metered(self, result: ScanResult) -> ScanResult:
@@ -195,3 +210,4 @@ def _result(scan: Scan | None, end: SliceEnd, held: Held | None = None) -> ScanR
 
 
 LOST_CLAIM = _result(None, LOST)  # Of a row that others took over before it was begun.
+ALL_LOOKED_AT = _result(None, SliceEnd(ScanVerdict.COMPLETE, Reason.OK))

@@ -68,6 +68,7 @@ class Scan:
     client: ScanClient
     names: tuple[str, ...]  # Wanted collections whose names are known beforehand.
     account: str = ""  # The one DID that is scanned; empty: all that are listed.
+    afresh: bool = True  # Whether its document is asked for, though we may remember it.
     progress: WalkProgress = field(default_factory=WalkProgress)
     tally: ScanCounts = field(default_factory=ScanCounts)
     fresh: FreshPage | None = None

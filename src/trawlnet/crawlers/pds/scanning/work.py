@@ -32,6 +32,17 @@ class Slice(Protocol):
     async def rest(self) -> None:
         """It is given back in the middle."""
 
+    def hurry(self) -> None:
+        """It should end soon: accounts of the same PDS are to be looked at."""
+
+
+class Errand(Protocol):
+    """What a PDS is claimed for, if not for a scan."""
+
+    def open(self, url: str, owner: str) -> Slice: ...
+
+    def ended(self, url: str) -> None: ...
+
 
 @dataclass(slots=True)
 class HeldRow:
@@ -41,6 +52,8 @@ class HeldRow:
     owner: str
     slice: Slice | None = None  # None: not begun.
     is_leased: bool = False
+    errand: Errand | None = None
+    is_lent: bool = False  # It was claimed for a scan, which comes after the errand.
 
 
 class ScanWork:
@@ -64,19 +77,34 @@ class ScanWork:
         self.rows: dict[str, HeldRow] = {}
         self._by_lane: dict[str, list[HeldRow]] = {}
         self._fresh: dict[str, HeldRow] = {}  # Those that are not begun, in their order.
-        self.begun = 0  # Slices, of all rows that ever were.
+        self._errands = 0
+        self.begun = 0  # Slices of scans, of all rows that ever were.
         # Lanes that are held, and until when. Rows have due times of their own, which last: this
         # is forgotten with the process.
         self.parked: dict[str, float] = {}
 
     @property
     def under_way(self) -> int:
-        return len(self.rows) - len(self._fresh)
+        """Scans."""
+        return len(self.rows) - len(self._fresh) - self._errands
 
     def add(self, rows: Iterable[HeldRow]) -> None:
         for row in rows:
-            self.rows[row.task.key] = self._fresh[row.task.key] = row
+            self.rows[row.task.key] = row
             self._by_lane.setdefault(row.task.lane, []).append(row)
+            if row.errand is None:
+                self._fresh[row.task.key] = row
+            else:
+                self._errands += 1
+
+    def lend(self, url: str, errand: Errand) -> Task | None:
+        """A row whose scan is not begun, for an errand before it; None if there is none."""
+        row = self._fresh.pop(url, None)
+        if row is None:
+            return None
+        row.errand, row.is_lent = errand, True
+        self._errands += 1
+        return row.task
 
     def _waiting(self) -> list[str]:
         """Lanes of rows that may be begun now, as far as there are places."""
@@ -140,17 +168,20 @@ class ScanWork:
         return {lane: until for lane, until in self.parked.items() if until > now}
 
     async def counts(self) -> Counts:
-        count, blocked = len(self.rows), sum(map(self._is_blocked, self.rows.values()))
+        """Of scans: errands come and go, and no batch waits for them."""
+        count = len(self.rows) - self._errands
+        blocked = sum(map(self._is_blocked, self.rows.values()))
         return Counts(open=count, leased=self.under_way, blocked=blocked, remembered=count)
 
     def _is_blocked(self, row: HeldRow) -> bool:
-        return self.parked.get(row.task.lane, 0.0) == math.inf
+        return row.errand is None and self.parked.get(row.task.lane, 0.0) == math.inf
 
     async def _begin(self, row: HeldRow) -> bool:
-        if self.under_way >= self.places():
-            return False
-        del self._fresh[row.task.key]
-        self.begun += 1
+        if row.errand is None:
+            if self.under_way >= self.places():
+                return False
+            del self._fresh[row.task.key]
+            self.begun += 1
         row.slice = await self._open(row)
         step = await row.slice.begin() if row.slice is not None else LOST_CLAIM
         if isinstance(step, ScanResult):
@@ -164,13 +195,22 @@ class ScanWork:
     ) -> None:
         """A receipt that is the last word about its task is counted by the engine."""
         await self._ended(row, result, receipt is not None and receipt.next is None)
+        self._errands -= row.errand is not None
+        if row.is_lent:
+            row.task = replace(row.task.revisited(0.0), payload={})
+            row.slice, row.errand, row.is_leased, row.is_lent = None, None, False, False
+            self._fresh[row.task.key] = row
+        else:
+            self._remove(row)
+        for other in self._waiting():
+            self.on_place(other)
+
+    def _remove(self, row: HeldRow) -> None:
         lane = row.task.lane
         del self.rows[row.task.key]
         self._by_lane[lane] = [other for other in self._by_lane[lane] if other is not row]
         if not self._by_lane[lane]:
             del self._by_lane[lane]
-        for other in self._waiting():
-            self.on_place(other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from trawlnet.crawlers.atproto.streams.joined_source import JoinedSource
 from trawlnet.crawlers.atproto.streams.subscription import Dialler, Subscription
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
@@ -32,7 +32,7 @@ from trawlnet.crawlers.repos.settings import follow_settings, upstreams_of, want
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, Page, Source, Store
+from trawlnet.engine.ports import Clock, Store
 from trawlnet.engine.threads import Threads
 from trawlnet.net.client.socket_ends import SocketLimits
 from trawlnet.net.guard import Guard
@@ -45,7 +45,6 @@ _HELD_SHARE = 4  # One part in so many of the memory is for frames that wait for
 _LEAST_SHARE = (
     64 << 10
 )  # Bytes for each of: a socket, a batch that is checked, one being published.
-_PATIENCE = 30.0  # Seconds that the source waits for firehoses before it names accounts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,27 +152,6 @@ def _dialler(config: ReposConfig, gate: Gate, clock: Clock, upstreams: int) -> D
         SocketLimits(waiting=share),
         share,
     )
-
-
-class JoinedSource:
-    """A source that names nothing before the firehoses are being read: what changes while it is
-    crawled is heard of. One that cannot be reached is compared when it can."""
-
-    def __init__(self, source: Source | None, began: Sequence[asyncio.Event]) -> None:
-        self._source = source
-        self._began = began
-
-    async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        if self._source is None:
-            return
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                for one in self._began:
-                    await one.wait()
-        except TimeoutError:
-            pass
-        async for page in self._source.pages(after):
-            yield page
 
 
 def collections_matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:

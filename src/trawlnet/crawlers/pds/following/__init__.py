@@ -1,0 +1,1 @@
+"""Follows firehoses: accounts that they say have changed are looked at within seconds."""
