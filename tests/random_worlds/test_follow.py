@@ -103,6 +103,16 @@ PLAIN = {
     "retry_base": 0.3,
 }
 
+SLOW = PLAIN | {
+    "attempts": 3,
+    "resync_pause": 60.0,
+    "plc_rps": 4.0,
+    "small_pds_rps": 3.1,
+    "default_pds_rps": 3.1,
+    "large_pds_rps": 3.1,
+    "pds_concurrency": 4,
+}
+
 
 def written(*accounts: int, pause: float = 1.0) -> tuple[Act, ...]:
     return tuple(Act("write", whom, pause, number) for number, whom in enumerate(accounts))
@@ -128,6 +138,21 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
         (
             FollowSpec(2, 1, 8, written(*range(8), pause=0.0), fails=(0, 30), latency=0.001),
             Plan("follow", "relay", False, False, PLAIN | {"attempts": 1, "resync_pause": 0.5}),
+        ),
+        # So was one whose visits were still open when it was given up.
+        (
+            FollowSpec(
+                *(253, 3, 1),
+                (Act("write", 26, 0.0, 2147483649), Act("write", 21, 0.0, 86081)),
+                Firehose(True, breaks=tuple((at, "close") for at in (41, 45, 43, 32))),
+                *(0.1, tuple(Mischief)[:10]),
+                fails=(0, 30),
+                latency=0.05,
+            ),
+            Plan(
+                *("follow", "relay", True, False, SLOW),
+                (Kill("request", 4, 20.0), Kill("events", 12, 1.0), Kill("request", 6, 0.0)),
+            ),
         ),
         # From the oldest message on, with a cursor: what the server no longer had was lost.
         (

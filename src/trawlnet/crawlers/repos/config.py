@@ -157,7 +157,10 @@ class ReposConfig(BaseModel):
         0.5, gt=0, description="Never halve below this many requests per second."
     )
     block_after: int = Field(
-        10, ge=1, description="Block a PDS for this run after this many consecutive failures."
+        10,
+        ge=1,
+        description="Block a PDS for this run after this many consecutive failures; while streams "
+        "are followed, leave it alone for up to an hour between two attempts instead.",
     )
     attempts: int = Field(
         5, ge=1, le=100, description="Attempts per repository, including the first."
@@ -264,7 +267,12 @@ def manners(config: ReposConfig) -> Manners:
         halve_every=config.halve_after,
         floor=config.min_pds_rps,
         block_at=config.block_after,
+        probes=_WITHOUT_END if config.follow else 0,
     )
+
+
+# A crawl that follows has no later run that would ask a host again: it waits up to an hour.
+_WITHOUT_END = 1 << 30
 
 
 _PAGES_OPEN = 10  # At which the source waits,
