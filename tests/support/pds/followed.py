@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.support.program import Started
 from tests.support.repos.followed import Content, LiveWorld, differences
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.tid import tid
+from trawlnet.sim.atproto.history import iso_time
+from trawlnet.sim.atproto.keyring import make_keyring
+from trawlnet.sim.atproto.live.commits import RepoState, commit_of
+from trawlnet.sim.repository.mst import build_tree
 
+FORGER = make_keyring(99)[0]
+NO_DIGITS = str.maketrans("0123456789", "bcdefghijk")  # A DID of the directory has few of them.
 WANTED = "app.bsky.feed."
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records", "invalid_records")
 
@@ -25,6 +37,32 @@ def follow_command(
         *("--look-pause", "0.2", "--looks-per-minute", "6000", "--concurrency", "4"),
         *("--rescan-pause", "0.5", *more),
     )
+
+
+def requests(living: LiveWorld) -> dict[str, int]:
+    """That each server has had, as it counted them."""
+    world = living.world
+    turns = world.served.turns
+    places = {url: urlsplit(url) for url in (*world.pds, world.plc)}
+    return {url: turns[at.hostname or "", at.port or 0] for url, at in places.items()}
+
+
+def forge(living: LiveWorld, dids: Sequence[str], number: int) -> None:
+    """Commits on the relay's firehose that hang together, and that nobody made."""
+
+    async def tell() -> None:
+        empty = build_tree([]).root
+        for did in dids:
+            now = time.time()
+            record = encode({"$type": f"{WANTED}post", "text": f"invented {number}"})
+            before = RepoState(did, {}, "", empty)
+            rkey = tid(int(now * 1e6))
+            story = commit_of(before, {f"{WANTED}post/{rkey}": record}, rkey, FORGER)
+            payload = {**story.payload(), "time": iso_time(int(now * 1000))}
+            living.world.relay_stream.log.add(did, "#commit", payload)
+            await asyncio.sleep(0)
+
+    living.run(tell())
 
 
 def wanted(content: Content) -> Content:
