@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,13 +25,14 @@ from tests.random_worlds.follow_laws import (
 )
 from tests.random_worlds.follow_wire import LivingHttp, Sockets
 from tests.random_worlds.follow_world import LivingWorld
-from tests.random_worlds.repos_world import PLC, RELAY, WorldClock
+from tests.random_worlds.repos_world import EPOCH, PLC, RELAY, WorldClock
+from trawlnet.archive.compact import compact
 from trawlnet.crawlers.atproto.streams import subscription
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.events.event_log import EventLog
 from trawlnet.crawlers.repos.following.figures import live_meter
-from trawlnet.crawlers.repos.following.live_store import LiveStore
+from trawlnet.crawlers.repos.following.live_store import LiveStore, look_at_live
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
@@ -46,9 +47,12 @@ QUIET = 8000.0  # Seconds without a request: longer than any part waits before i
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    moment: str  # "request", "frame", "dial", or a durable step, "… done" after it.
+    # "request", "frame", "dial", or a durable step, "… half" in the midst of it, "… done" after it.
+    moment: str
     number: int  # Which of them.
     down: float  # Seconds until it is started again.
+    is_compacted: bool = False  # Meanwhile the archive is.
+    after: float = 0.0  # Seconds of the world: earlier moments do not count.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class Following:
     def judge(self) -> None:
         run_sim(self._live())
         world, config = self.world, self.config
-        check_nothing_invented(world, self.place)
+        is_compacted = any(kill.is_compacted for kill in self.plan.kills)
+        check_nothing_invented(world, self.place, is_compacted=is_compacted)
         check_manners(world, config)
         if self.plan.verb == "follow" and not self.plan.kills:
             check_resyncs(world, config)
@@ -142,6 +147,8 @@ class Following:
             for kill in self.plan.kills:
                 if not await self._killed(kill, living):
                     break
+                if kill.is_compacted and (self.place / "archive").exists():
+                    compact(self.place / "archive", self.world.now)
                 await asyncio.sleep(kill.down)
             following = asyncio.create_task(self._follow())
             await self._settled(following, living)
@@ -155,7 +162,8 @@ class Following:
         image = self.folder / f"image{self.world.run}"
 
         def look(moment: str) -> None:
-            if moment != kill.moment or dead.is_set():
+            is_early = self.world.now() < EPOCH + kill.after
+            if moment != kill.moment or dead.is_set() or is_early:
                 return
             left[0] -= 1
             if left[0] <= 0:
@@ -175,7 +183,12 @@ class Following:
         await _ended(following)
         if dead.is_set() and image.exists():
             self.place = image
+        self.sockets.forget_but(self._saved_hosts())
         return dead.is_set()
+
+    def _saved_hosts(self) -> Collection[str]:
+        look = look_at_live(self.place / "state" / "repos")
+        return look.cursors if look else ()
 
     async def _settled(self, following: asyncio.Task[None], living: asyncio.Task[None]) -> None:
         """Until nothing more happens: the world is quiet, and so is the follower."""
@@ -221,8 +234,8 @@ class Following:
                 (live_meter, "_EVERY", 600.0),
                 (LiveStore, "apply", self._watched_store()),
                 (LiveStore, "begin_adopting", self._watched(LiveStore.begin_adopting, "adopting")),
-                (EventLog, "append", self._watched_later(EventLog.append, "events")),
-                (ArchiveSink, "append", self._watched_later(ArchiveSink.append, "deltas")),
+                (EventLog, "append", self._watched_halves(EventLog.append, "events")),
+                (ArchiveSink, "append", self._watched_halves(ArchiveSink.append, "deltas")),
                 (ArchiveSink, "write", self._watched_later(ArchiveSink.write, "blocks")),
             ):
                 stack.enter_context(patch.object(place, name, instead))
@@ -252,6 +265,20 @@ class Following:
             made = await call(*args)
             self.world.moment(f"{name} done")
             return made
+
+        return watched
+
+    def _watched_halves(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Of what is appended together, a kill may leave some."""
+
+        async def watched(log: Any, several: Sequence[Any], *revs: Mapping[str, str]) -> None:
+            self.world.moment(name)
+            half = len(several) // 2
+            if half:
+                await call(log, several[:half], *(dict([*one.items()][:half]) for one in revs))
+                self.world.moment(f"{name} half")
+            await call(log, several[half:], *(dict([*one.items()][half:]) for one in revs))
+            self.world.moment(f"{name} done")
 
         return watched
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -49,6 +49,10 @@ class Sockets:
         self.joined: dict[str, float] = {}  # When the first one to a host was opened.
         self.sent: Counter[str] = Counter()
         self.broken: set[tuple[str, int]] = set()
+
+    def forget_but(self, hosts: Collection[str]) -> None:
+        """Who was killed before it had saved anything of a host has never joined it."""
+        self.joined = {host: at for host, at in self.joined.items() if host in hosts}
 
     @asynccontextmanager
     async def open(self, url: str, **_: Any) -> AsyncIterator[WorldSocket]:

@@ -25,6 +25,7 @@ from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.mst import build_tree
 
 COLLECTIONS = ("app.bsky.feed.post", "app.bsky.feed.like", "app.bsky.graph.follow")
+PASSING = "app.bsky.feed.post/passing"
 LOSSY = (Mischief.DROP, Mischief.SWAP)  # A message may be missing at the end.
 _HOURS = 3600.0
 _EMPTY = build_tree([]).root
@@ -158,6 +159,17 @@ class LivingWorld:
         if one.status == "active":
             story = self._commit(one, edited(one.state.records, chance))
             self._tell(one, "#commit", story.payload())
+
+    def post(self, one: Living, chance: random.Random) -> None:
+        """A record that is to go again."""
+        self._write_passing(one, {PASSING: encode({"text": f"{chance.random()}"})})
+
+    def unpost(self, one: Living, chance: random.Random) -> None:
+        self._write_passing(one, {})
+
+    def _write_passing(self, one: Living, passing: Mapping[str, bytes]) -> None:
+        stay = {path: data for path, data in one.state.records.items() if path != PASSING}
+        self._tell(one, "#commit", self._commit(one, {**stay, **passing}).payload())
 
     def hush(self, one: Living, chance: random.Random) -> None:
         """A commit that nobody is told of, and then one that they are."""

@@ -22,6 +22,7 @@ ACTS = ("write",) * 12 + (
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MOMENTS = ("request", "frame", "dial")
 STEPS = ("states", "adopting", "events", "deltas", "blocks")
+ALL_STEPS = (*STEPS, *(f"{step} done" for step in STEPS), "events half", "deltas half")
 
 acts = st.builds(
     Act,
@@ -78,9 +79,10 @@ configs = st.builds(
 kills = st.lists(
     st.builds(
         Kill,
-        moment=st.sampled_from(MOMENTS + STEPS + tuple(f"{step} done" for step in STEPS)),
+        moment=st.sampled_from(MOMENTS + ALL_STEPS),
         number=st.integers(1, 12),
         down=st.sampled_from((0.0, 1.0, 20.0, 400.0)),
+        is_compacted=st.sampled_from((False, False, False, True)),
     ),
     max_size=3,
 ).map(tuple)

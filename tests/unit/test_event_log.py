@@ -15,9 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.crawlers.repos.events.event import RecordEvent, StampedEvent, event_id
-from trawlnet.crawlers.repos.events.event_log import NAME, EventBatch, EventLog, EventReader
+from trawlnet.crawlers.repos.events.event_log import (
+    NAME,
+    SPOOL,
+    EventBatch,
+    EventLog,
+    EventReader,
+    spool_log,
+)
 from trawlnet.malformed import Malformed
 from trawlnet.queues.acks import SpoolPosition
+from trawlnet.queues.open import open_queue
 from trawlnet.queues.queue import Retention
 from trawlnet.queues.spool_files import SpoolDirectory, read_lines
 from trawlnet.queues.spool_log import SegmentsPruned, SpoolLog
@@ -248,6 +256,35 @@ def test_a_batch_is_one_write_and_one_sync(tmp_path: Path, monkeypatch: pytest.M
 
     asyncio.run(scenario())
     assert calls == ["write", "fsync"]
+
+
+def test_what_only_the_spool_has_goes_to_the_server_as_it_is(tmp_path: Path) -> None:
+    """A kill came between the two."""
+
+    async def scenario() -> tuple[list[bytes], list[bytes]]:
+        await appended(tmp_path, [[post(1), post(2)]])
+        spool = spool_log(tmp_path)
+        server = await open_queue(tmp_path / "server", NAME)
+        mine = await open_queue(tmp_path / SPOOL, NAME)
+        log = EventLog([mine, server], lambda: 2000.0, spool, spool.last_key() or 0)
+        before_us = log.last_us
+        await appended(tmp_path, [[replace(post(3), occasion="again"), post(4)]])
+        assert list(log.after(before_us)) == [post(3), post(4)]
+        await log.repeat(before_us)
+        await log.close()
+        return lines_in(tmp_path / SPOOL / NAME), lines_in(tmp_path / "server" / NAME)
+
+    spooled, sent = asyncio.run(scenario())
+    assert len(spooled) == 4, "they are not published twice"
+    assert sent == spooled[2:]
+
+
+def lines_in(folder: Path) -> list[bytes]:
+    return [
+        line
+        for path in sorted(folder.glob("*.jsonl"))
+        for line in path.read_bytes().split(b"\n")[:-1]
+    ]
 
 
 def test_a_batch_says_where_to_go_on(tmp_path: Path) -> None:

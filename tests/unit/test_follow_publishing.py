@@ -67,6 +67,8 @@ class WitnessedArchive:
 
 
 class WitnessedEvents:
+    last_us = 7
+
     def __init__(self, witness: Witness) -> None:
         self._witness = witness
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.crawlers.repos.events.event import (
     AccountEvent,
     IdentityEvent,
+    Operation,
     RecordEvent,
     RepoEvent,
     StampedEvent,
@@ -20,6 +22,7 @@ from trawlnet.crawlers.repos.events.event import (
     event_id,
     time_of,
 )
+from trawlnet.crawlers.repos.events.unsaved import UnsavedChanges, iso_of, unsaved_changes
 from trawlnet.malformed import Malformed
 
 POST = RecordEvent(
@@ -124,3 +127,23 @@ def test_what_is_no_event_is_malformed(line: bytes) -> None:
 def test_what_has_no_time_is_malformed(line: bytes) -> None:
     with pytest.raises(Malformed):
         time_of(line)
+
+
+def test_what_was_published_last_is_folded_by_account() -> None:
+    one, other = cid_of(b"1"), cid_of(b"2")
+
+    def change(word: Operation, rkey: str, cid: Cid | None) -> RecordEvent:
+        return RecordEvent("did:plc:a", "3k", word, "a.b.c", rkey, cid and str(cid), None)
+
+    gone = AccountEvent("did:plc:a", False, "takendown", 0, "2026-01-02T03:04:05.000067Z")
+    back = AccountEvent("did:plc:a", True, None, 0, gone.time)
+    told = IdentityEvent("did:plc:b", None, 1, "")
+    first = [change("create", "1", one), change("update", "1", other), change("delete", "2", None)]
+    found = unsaved_changes([*first, told])
+    assert found == {"did:plc:a": UnsavedChanges({b"a.b.c/1": other.raw, b"a.b.c/2": None})}
+    away = unsaved_changes([*first, gone])["did:plc:a"]
+    assert (away.cids, away.is_away, away.status) == ({}, True, "takendown")
+    assert iso_of(away.withdrawn_us) == gone.time
+    again = unsaved_changes([*first, gone, back, change("create", "3", one)])["did:plc:a"]
+    assert (again.cids, again.is_away) == ({b"a.b.c/3": one.raw}, False)
+    assert again.withdrawn_us == away.withdrawn_us

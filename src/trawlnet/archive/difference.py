@@ -32,15 +32,14 @@ class StateDifference:
     deletes: Sequence[str]  # Paths.
 
 
-def difference(before: ArchivedState | None, after: ArchivedState) -> StateDifference:
-    """Of the records that are in the archive: one that is left out of it from now on is gone, and
-    one that was left out before is new."""
-    past: Mapping[bytes, StateRecord] = {} if before is None else before.records
+def difference(past: Mapping[bytes, bytes], after: ArchivedState) -> StateDifference:
+    """From CIDs by path to a state of the archive: a record that is left out of it from now on is
+    gone, and one that was left out before is new."""
     now = after.records
     return StateDifference(
         _changed((path, one) for path, one in now.items() if path not in past),
         _changed(
-            (path, one) for path, one in now.items() if path in past and past[path].cid != one.cid
+            (path, one) for path, one in now.items() if path in past and past[path] != one.cid
         ),
         [path.decode() for path in past if path not in now],
     )

@@ -14,7 +14,7 @@ from trawlnet.stores.errors import StoreError
 
 KEY_MAX: Final = 511  # Bytes of a key.
 _MAP_BYTES: Final = 64 << 30  # Address space, not disk: 600 million short notes.
-_TABLES: Final = 8
+_TABLES: Final = 16
 _UNREADABLE: Final = (
     lmdb.CorruptedError,
     lmdb.InvalidError,

@@ -44,9 +44,12 @@ class EventLog:
     """The writing side; one process at a time. Events are in the spool of the workspace, and, with
     the address of a server, in a queue there as well."""
 
-    def __init__(self, queues: Sequence[Queue], now: Callable[[], float], last_us: int) -> None:
+    def __init__(
+        self, queues: Sequence[Queue], now: Callable[[], float], spool: SpoolLog, last_us: int
+    ) -> None:
         self._queues = queues
         self._now = now
+        self._spool = spool
         self._last_us = last_us
         self._lock = asyncio.Lock()
 
@@ -68,7 +71,12 @@ class EventLog:
         if server:
             queues.append(await open_queue(server, NAME))
         last_us = await asyncio.to_thread(_last_time, workspace)
-        return cls(queues, now, last_us)
+        return cls(queues, now, spool_log(workspace), last_us)
+
+    @property
+    def last_us(self) -> int:
+        """When the newest event was published; 0: none was."""
+        return self._last_us
 
     async def append(self, events: Sequence[RepoEvent]) -> None:
         """Durable on return: in the spool, and confirmed by the server. After a failure some may
@@ -80,9 +88,32 @@ class EventLog:
             for queue in self._queues:
                 await queue.publish(lines)
 
+    def after(self, time_us: int) -> Iterator[RepoEvent]:
+        """Published later than that, as the spool has them. Blocking."""
+        for raw in self._lines_after(time_us):
+            try:
+                yield decode_event(raw).event
+            except Malformed as error:
+                log.warning("line passed over", extra={"error": str(error)})
+
+    async def repeat(self, time_us: int) -> None:
+        """The same to the server once more, as they are: who is killed between the two has them in
+        the spool only."""
+        for queue in self._queues[1:]:
+            lines = await asyncio.to_thread(list, self._lines_after(time_us))
+            await queue.publish([orjson.Fragment(line) for line in lines])
+
     async def close(self) -> None:
         for queue in self._queues:
             await queue.close()
+
+    def _lines_after(self, time_us: int) -> Iterator[bytes]:
+        with disk_errors(f"reading {self._spool.files.path}"):
+            at, end = None, self._spool.find(time_us + 1)
+            while at != end:
+                at = end
+                lines, end = self._spool.read(at)
+                yield from (line.raw for line in lines if line.raw)
 
     def _stamped(self, events: Sequence[RepoEvent]) -> Iterator[bytes]:
         now_us = int(self._now() * 1e6)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from trawlnet.archive.difference import ChangedRecord, difference
 from trawlnet.archive.format.folding import ArchivedState, parse_state
@@ -12,6 +13,7 @@ from trawlnet.archive.tombstones import Tombstone
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.firehose.items_plain import read_fields
 from trawlnet.crawlers.repos.events.event import AccountEvent, Operation, RecordEvent, RepoEvent
+from trawlnet.crawlers.repos.events.unsaved import UnsavedChanges, iso_of
 from trawlnet.crawlers.repos.following.archived_states import ArchivedStates, state_after
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.visiting.packing import RepoBlock
@@ -19,6 +21,7 @@ from trawlnet.crawlers.repos.visiting.packing import RepoBlock
 _LINK = 5  # Bytes in front of a CID: a tag, the length, and a zero.
 _CID = 36  # Bytes.
 _STATUS = {"not_found": "deleted"}  # A reason of ours, as the protocol says it.
+_UNKNOWN = "desynchronized"  # The protocol's word of servers that tell of others' accounts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +35,67 @@ class Adoption:
 
     @property
     def is_newer(self) -> bool:
-        return self.after.rev > self.base.rev
+        """Or tells which tree the rev has."""
+        return (self.after.rev, bool(self.after.data)) > (self.base.rev, bool(self.base.data))
 
 
 def adoption_of(made: RepoBlock, base: LiveState, archived: ArchivedStates) -> Adoption:
-    if made.rev <= base.rev:
+    if (made.rev, True) <= (base.rev, bool(base.data)):
         return Adoption(made.did, base, LiveState(made.rev), ())
     state = parse_state(made.block)
     after = state_after(state, _root(made.unsigned_commit))
-    return Adoption(made.did, base, after, events_between(base, state, archived))
+    return Adoption(made.did, base, after, _events(base, state, archived, {}))
 
 
-def events_between(
-    base: LiveState, after: ArchivedState, archived: ArchivedStates
+def unpublished(
+    did: str, base: LiveState, archived: ArchivedStates, unsaved: UnsavedChanges
+) -> Adoption | Tombstone | None:
+    """What the archive has beyond the state of an account, after a kill: it is written first. Of
+    that, some was published."""
+    newest = archived.rev(did)
+    if newest is None:
+        if unsaved.is_away:
+            return Tombstone(did, unsaved.status, unsaved.withdrawn_us)
+        return archived.tombstone(did) if base.rev else None
+    if unsaved.withdrawn_us:
+        base = replace(base, rev="", data=b"", archived="", withdrawn_us=unsaved.withdrawn_us)
+    now = archived.at(did, newest)
+    if now is None or now.state.rev <= base.rev:
+        return None
+    events = _events(base, now.state, archived, unsaved.cids)
+    return Adoption(did, base, state_after(now.state, now.root or b""), events)
+
+
+def _events(
+    base: LiveState,
+    after: ArchivedState,
+    archived: ArchivedStates,
+    unsaved: Mapping[bytes, bytes | None],
 ) -> list[RepoEvent]:
+    """From what was published to this."""
+    did = after.did
+    past = archived.published(did, base) if base.rev else {}
+    if past is not None:
+        changed = {**past, **unsaved}
+        past = {path: cid for path, cid in changed.items() if cid is not None}
+        return [*_changes(past, after, 0 if base.rev else base.withdrawn_us)]
+    # What consumers have cannot be compared any more: they begin anew with this account.
+    at_us = after.crawled_at_us
+    gone = AccountEvent(did, False, _UNKNOWN, 0, iso_of(at_us))
+    return [gone, *_changes({}, after, at_us)]
+
+
+def _changes(
+    past: Mapping[bytes, bytes], after: ArchivedState, withdrawn_us: int
+) -> Iterator[RepoEvent]:
     did, rev = after.did, after.rev
-    past = archived.at(did, base.rev) if base.rev else None
-    changes = difference(past.state if past else None, after)
-    occasion = str(base.withdrawn_us) if base.withdrawn_us and not base.rev else ""
-    events: list[RepoEvent] = []
+    occasion = str(withdrawn_us) if withdrawn_us else ""
     if occasion:
-        events.append(AccountEvent(did, True, None, 0, _iso(base.withdrawn_us)))
+        yield AccountEvent(did, True, None, 0, iso_of(withdrawn_us))
+    changes = difference(past, after)
     for path in changes.deletes:
         collection, _, rkey = path.partition("/")
-        events.append(RecordEvent(did, rev, "delete", collection, rkey, None, None))
+        yield RecordEvent(did, rev, "delete", collection, rkey, None, None, occasion)
     words: Sequence[tuple[Operation, Sequence[ChangedRecord]]] = (
         ("create", changes.creates),
         ("update", changes.updates),
@@ -63,20 +103,13 @@ def events_between(
     for word, records in words:
         for one in records:
             cid = str(Cid(one.cid))
-            place = one.collection, one.rkey
-            events.append(RecordEvent(did, rev, word, *place, cid, one.json, occasion))
-    return events
+            yield RecordEvent(did, rev, word, one.collection, one.rkey, cid, one.json, occasion)
 
 
 def withdrawal(stone: Tombstone) -> AccountEvent:
     """Nothing of the account is shown any more."""
     status = _STATUS.get(stone.reason, stone.reason)
-    return AccountEvent(stone.did, False, status, 0, _iso(stone.at_us))
-
-
-def _iso(at_us: int) -> str:
-    at = datetime.fromtimestamp(at_us / 1e6, UTC)
-    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return AccountEvent(stone.did, False, status, 0, iso_of(stone.at_us))
 
 
 def _root(unsigned: bytes) -> bytes:

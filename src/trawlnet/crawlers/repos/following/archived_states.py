@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from trawlnet.archive.format.folding import ArchivedState
@@ -49,6 +50,14 @@ class ArchivedStates:
         if past is None or past.root is None or past.state.incomplete:
             return LiveState(rev=rev, archived=rev, standing=Standing.DESYNCHRONIZED)
         return state_after(past.state, past.root)
+
+    def published(self, did: str, base: LiveState) -> Mapping[bytes, bytes] | None:
+        """CIDs by path of what was published of an account at the rev of its state; None where the
+        archive does not tell any more: it was compacted since, or is damaged."""
+        past = self.at(did, base.rev)
+        if past is None or past.state.incomplete or past.state.rev != (base.archived or base.rev):
+            return None
+        return {path: one.cid for path, one in past.state.records.items()}
 
     def at(self, did: str, rev: str) -> PastState | None:
         """None also where it cannot be read: then nothing is known of what was published."""

@@ -224,8 +224,8 @@ class Follower:
         judge.change.commits = counted  # They were counted when they came.
 
     async def commit(self, judge: Judge) -> None:
-        """In this order: after a kill between two of them the frames come again, and with them
-        the same blocks and events. The lock is the caller's."""
+        """In this order: a kill between two of them leaves the archive at least as new as what was
+        published, and that as new as the states, which then catch up. The lock is the caller's."""
         change, parts = judge.change, self.parts
         if judge.deltas:
             await self._remember_bases(judge)
@@ -234,6 +234,7 @@ class Follower:
             await parts.sink.append(blocks, {did: one.rev for did, one in judge.deltas.items()})
         await parts.events.append(judge.events)
         change.events += len(judge.events)
+        change.published_us = parts.events.last_us
         await self.save(change)
         if judge.doubted:
             self.on_doubt(judge.doubted)

@@ -32,6 +32,7 @@ _ADOPTING = "adopting"
 _HELD = "held"
 _COMPARING = "comparing"
 _FIGURES = "figures"
+_PUBLISHED = "published"
 _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
 _NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
@@ -73,6 +74,8 @@ class LiveChange:
     rejected: Counter[str] = field(default_factory=Counter)
     resyncs: int = 0
     events: int = 0
+    # Time of the newest event that these states know of; None: as before.
+    published_us: int | None = None
 
 
 class LiveStore:
@@ -89,6 +92,7 @@ class LiveStore:
         self._held = notes.table(_HELD)
         self._comparing = notes.table(_COMPARING)
         self._figures = notes.table(_FIGURES)
+        self._published = notes.table(_PUBLISHED)
 
     @classmethod
     def open(cls, state: Path) -> LiveStore:
@@ -121,6 +125,12 @@ class LiveStore:
             packed = txn.get(_ALL)
         return LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
 
+    def published_us(self) -> int | None:
+        """Time of the newest event that the states know of; None: nobody has written it down."""
+        with self._notes.reading(self._published) as txn:
+            packed = txn.get(_ALL)
+        return None if packed is None else int(msgspec.msgpack.decode(packed))
+
     def apply(self, change: LiveChange) -> LiveFigures:
         """Durable when this returns; the figures after it."""
         counts = StandingCounts()
@@ -141,6 +151,8 @@ class LiveStore:
             for did in change.adopted:
                 txn.delete(did.encode(), db=self._adopting)
             self._hold(txn, change)
+            if change.published_us is not None:
+                txn.put(_ALL, _ENCODER.encode(change.published_us), db=self._published)
             packed = txn.get(_ALL, db=self._figures)
             figures = LiveFigures() if packed is None else _FIGURES_OF.decode(packed)
             figures = _added(figures, change, counts)

@@ -11,22 +11,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from trawlnet.archive.tombstones import Tombstone
+from trawlnet.crawlers.repos.events.unsaved import UnsavedChanges, unsaved_changes
 from trawlnet.crawlers.repos.following.adoption import (
     Adoption,
     adoption_of,
-    events_between,
+    unpublished,
     withdrawal,
 )
-from trawlnet.crawlers.repos.following.archived_states import state_after
 from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.judging import Judge
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause, Standing
 from trawlnet.crawlers.repos.following.live_store import LiveChange
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 
-_PATIENT = 4  # Visits in a row that are let go of, for the stream to come first.
 _BYTES_AT_ONCE = 4 << 20  # Of blocks: their records are all in memory for a moment.
 
 
@@ -89,7 +88,6 @@ class VisitSink:
         adoptions = [await self._adoption(one) for one in packed.values()]
         async with follower.lock:
             adoptions = [await self._still(one, packed[one.did]) for one in adoptions]
-            adoptions = [one for one in adoptions if not self._is_too_early(one.base, one.did)]
             newer = {one.did: one.base.rev for one in adoptions if one.is_newer}
             for did in packed.keys() - newer.keys():
                 packed[did].ticket.close()
@@ -106,20 +104,24 @@ class VisitSink:
                 await follower.save(LiveChange(listed=found, compared=done))
 
     async def _publish(self, visits: Visits) -> None:
+        judge = await self._judged(visits)
+        changed = list(judge.change.states)
+        if changed or judge.change.adopted:
+            await self._follower.commit(judge)
+        await self._go_on(changed, judge.states)
+
+    async def _judged(self, visits: Visits) -> Judge:
         follower = self._follower
         dids = [*(one.did for one in visits.stones), *(one.did for one in visits.ended)]
         states = await follower.in_thread(follower.parts.live.states, dids)
         judge = follower.judge(states | {one.did: one.base for one in visits.adoptions})
         for adoption in visits.adoptions:
-            await self._adopt(adoption, visits.begun, judge)
+            self._adopt(adoption, visits.begun, judge)
         for stone in visits.stones:
             self._withdraw(stone, visits.begun, judge)
         for one in visits.ended:
             await self._end(one, visits.begun, judge)
-        changed = list(judge.change.states)
-        if changed or judge.change.adopted:
-            await follower.commit(judge)
-        await self._go_on(changed, judge.states)
+        return judge
 
     async def _go_on(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> None:
         """Frames that have waited for the visits, on top of what these brought. By themselves:
@@ -132,30 +134,38 @@ class VisitSink:
             await follower.commit(judge)
 
     async def recover(self) -> None:
-        """What was written before a kill, and not published."""
+        """What was written before a kill, and not published; and what was published before one,
+        and not saved as states. All at once: a second kill finds what the first one has left."""
         follower = self._follower
+        live, events = follower.parts.live, follower.parts.events
         async with follower.lock:
-            for did, rev in await follower.in_thread(follower.parts.live.adopting):
-                found = await follower.in_thread(self._interrupted, did, rev)
-                if found is None:
-                    await follower.save(LiveChange(adopted=[did]))
-                elif isinstance(found, Tombstone):
-                    await self._publish(Visits(stones=[found]))
-                else:
-                    await self._publish(Visits([found]))
+            saved_us = live.published_us()
+            marks = dict(await follower.in_thread(live.adopting))
+            if saved_us == events.last_us and not marks:
+                return
+            unsaved: Mapping[str, UnsavedChanges] = {}
+            if saved_us is not None:
+                unsaved = await follower.in_thread(lambda: unsaved_changes(events.after(saved_us)))
+                await events.repeat(saved_us)
+            judge = await self._judged(await follower.in_thread(self._left_by, marks, unsaved))
+            judge.change.adopted = list(marks)
+            await follower.commit(judge)
 
-    def _interrupted(self, did: str, rev: str) -> Adoption | Tombstone | None:
-        """None where it did not get as far as the archive."""
+    def _left_by(self, marks: Mapping[str, str], unsaved: Mapping[str, UnsavedChanges]) -> Visits:
+        """A process that was killed; `marks` are revs of what had been published before blocks were
+        written."""
         archived, live = self._follower.parts.archived, self._follower.parts.live
-        newest = archived.rev(did)
-        if newest is None:
-            return archived.tombstone(did) if rev else None
-        now = archived.at(did, newest)
-        if now is None or now.root is None or now.state.rev <= rev:
-            return None
-        base = replace(live.states([did]).get(did, LiveState()), rev=rev)
-        events = events_between(base, now.state, archived)
-        return Adoption(did, base, state_after(now.state, now.root), events)
+        states = live.states(marks.keys() | unsaved.keys())
+        found = []
+        for did in sorted(marks.keys() | unsaved.keys()):
+            base = states.get(did, LiveState())
+            if did in marks:
+                base = replace(base, rev=marks[did])
+            found.append(unpublished(did, base, archived, unsaved.get(did, UnsavedChanges())))
+        return Visits(
+            [one for one in found if isinstance(one, Adoption)],
+            [one for one in found if isinstance(one, Tombstone)],
+        )
 
     async def _adoption(self, one: PackedRepo) -> Adoption:
         base = await self._base(one.made.did)
@@ -170,19 +180,13 @@ class VisitSink:
             return await self._adoption(one)
         return dataclasses.replace(adoption, base=base)
 
-    def _is_too_early(self, base: LiveState, did: str) -> bool:
-        """Whether a kill came between a delta in the archive and the state of its account: the
-        stream brings the same commits again, and their events have the ids of the first time."""
-        archived = self._follower.parts.archived.rev(did) or ""
-        return bool(base.data) and archived > base.archived and base.asks < _PATIENT
-
     async def _base(self, did: str) -> LiveState:
         """What was published; what is archived, where the stream has not named it yet."""
         follower = self._follower
         state = (await follower.in_thread(follower.parts.live.states, [did])).get(did)
         return state or LiveState(rev=follower.parts.archived.rev(did) or "")
 
-    async def _adopt(self, adoption: Adoption, begun: Begun, judge: Judge) -> None:
+    def _adopt(self, adoption: Adoption, begun: Begun, judge: Judge) -> None:
         did, base = adoption.did, adoption.base
         if adoption.is_newer:
             judge.events += adoption.events
@@ -191,8 +195,10 @@ class VisitSink:
             after = replace(adoption.after, asked_at=base.asked_at, asks=base.asks)
             after = replace(after, withdrawn_us=base.withdrawn_us, missed_at=base.missed_at)
             judge.put(did, _seen(after, begun.get(did, 0.0)))
+            if not after.data:
+                judge.resync(did, judge.states[did], ResyncCause.ARCHIVED)
         elif base.data and base.rev == adoption.after.rev:
-            await self._confirm(did, base, begun, judge)
+            self._confirm(did, base, begun, judge)
         # Else it has less than it had: the next visit may find more.
 
     async def _end(self, ended: VisitEnded, begun: Begun, judge: Judge) -> None:
@@ -200,8 +206,7 @@ class VisitSink:
         if state is None:
             return
         if ended.reason is Reason.NOT_MODIFIED:
-            if state.data:
-                await self._confirm(did, state, begun, judge)
+            await self._end_unchanged(did, state, begun, judge)
         elif state.rev:
             # Its tombstone was written before a kill.
             stone = Tombstone(did, str(ended.reason), int(judge.now * 1e6))
@@ -209,9 +214,21 @@ class VisitSink:
         elif state.needs_visit:
             self._hide(did, replace(state, standing=Standing.INACTIVE), begun, judge)
 
-    async def _confirm(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
+    async def _end_unchanged(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
+        """Its server has what is archived: more than was published, if a kill came between the two
+        and the stream does not tell it again."""
+        follower = self._follower
+        if (follower.parts.archived.rev(did) or "") > state.rev:
+            archived, nothing = follower.parts.archived, UnsavedChanges()
+            found = await follower.in_thread(unpublished, did, state, archived, nothing)
+            if isinstance(found, Adoption):
+                self._adopt(found, begun, judge)
+        elif state.data:
+            self._confirm(did, state, begun, judge)
+
+    def _confirm(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
         """What was published is what its server has."""
-        if state.needs_visit and not self._is_too_early(state, did):
+        if state.needs_visit:
             state = replace(state, standing=Standing.SYNCHRONIZED)
             judge.put(did, _seen(state, begun.get(did, 0.0)))
 
