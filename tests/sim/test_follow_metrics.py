@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.pages.dashboard_run import dashboard_of
 from tests.support.program import PATIENCE, Started, trawlnet
 from tests.support.repos.followed import (
     LiveWorld,
@@ -132,6 +133,19 @@ def test_a_scrape_tells_what_the_network_did(tmp_path: Path) -> None:
             assert now.by("connected") == {host: 1}
             assert set(now.by("seconds_behind")) == {host}
             assert 0 <= now.one("seconds_behind") < PATIENCE
+            shows_the_same(started, workspace, now)
+
+
+def shows_the_same(started: Started, workspace: Path, now: Scraped) -> None:
+    """The page of a dashboard beside the follower."""
+    with dashboard_of(workspace) as site:
+        started.until(lambda: ">connected<" in site.ask("GET", "/").text, "the firehose")
+        tiles = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", site.ask("GET", "/").text))
+    assert tiles["commits verified"] == f"{now.one('verified'):,.0f}"
+    assert tiles["messages rejected"] == f"{sum(now.by('rejected').values()):,.0f}"
+    assert tiles["desynchronized"] == f"{now.one('desynchronized'):.0f}"
+    assert tiles["messages waiting"] == f"{now.one('waiting_frames'):.0f}"
+    assert tiles["events"] == f"{now.one('events'):,.0f}"
 
 
 def test_a_gap_is_told_of_until_every_server_was_listed(tmp_path: Path) -> None:

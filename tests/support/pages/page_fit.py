@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard import page, parts
 from trawlnet.observe.dashboard.app import style_sheet
 from trawlnet.observe.dashboard.charts import pictures
 from trawlnet.observe.dashboard.events import Face, Question
+from trawlnet.observe.dashboard.following import following
 from trawlnet.observe.dashboard.lanes import LaneQuery, choose
 from trawlnet.observe.dashboard.place import (
     CrawlCondition,
@@ -97,6 +99,7 @@ def dashboard_page(rng: random.Random) -> str:
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),
         "exhibits": parts.exhibits(told),
+        "live": following(_live(rng)),
         "facts": parts.facts(told),
         "lane-heads": parts.lane_heads(question.wish, question.query),
         "lane-pages": parts.lane_pages(look, chosen, question.wish, question.query),
@@ -166,6 +169,24 @@ def _look(rng: random.Random) -> CrawlView:
     )
 
 
+def _live(rng: random.Random) -> dict[str, Any]:
+    counted = ("commits", "verified", "desynchronized", "resyncs", "events", "gaps", "comparing")
+    upstreams = {
+        any_name(rng): {"connected": rng.random() < 0.5, "seconds_behind": any_number(rng)}
+        for _ in range(5)
+    }
+    return {key: any_number(rng) for key in counted} | {
+        "seconds_behind": any_number(rng),
+        "commits_per_s": rng.random() * 10 ** rng.randrange(5),
+        "rejected": {"bad_signature": any_number(rng), "wrong_prev_data": any_number(rng)},
+        "resyncs_begun": {"broken_chain": any_number(rng), "new_account": any_number(rng)},
+        "resyncs_ended": {"fetched": any_number(rng)},
+        "waiting": {"frames": any_number(rng), "bytes": any_number(rng)},
+        "upstreams": upstreams,
+        "troubles": {host: " ".join(rng.choices(_WORDS, k=20)) for host in upstreams},
+    }
+
+
 def _lane(rng: random.Random) -> LaneRow:
     condition = rng.choice(("healthy", "slowed", "parked", "blocked"))
     parked = NOW + rng.randrange(3600) if condition == "parked" else None
@@ -191,7 +212,7 @@ def _exhibits(rng: random.Random) -> list[Exhibit]:
 def _samples(rng: random.Random) -> list[Sample]:
     scale = 10 ** rng.randrange(10)
     keys = ("done", "attempts", "errors", "open", "blocked", "in_flight", "workers", "memory")
-    more = ("disk_free", "lag_p20_s", "fraction_404", "error_fraction")
+    more = ("disk_free", "lag_p20_s", "fraction_404", "error_fraction", "commits", "verified")
     return [
         Sample(NOW - 3600 + 30 * n, {key: rng.random() * scale for key in (*keys, *more)})
         for n in range(rng.choice((2, 12, 120)))

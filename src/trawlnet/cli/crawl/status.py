@@ -86,10 +86,15 @@ def _fact(value: Any) -> str:
     if isinstance(value, Mapping):
         if all(isinstance(count, int) for count in value.values()):
             return listed(value)
-        return ", ".join(f"{name} {one}" for name, one in value.items())
+        return ", ".join(f"{name} {_inner(one)}" for name, one in value.items())
     if isinstance(value, list):
         return "; ".join(map(_fact, value)) or "none"
     return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _inner(value: Any) -> str:
+    """A fact within another."""
+    return f"({_fact(value) or 'none'})" if isinstance(value, Mapping) else _fact(value)
 
 
 def _parts_of_open(row: Mapping[str, Any]) -> str:

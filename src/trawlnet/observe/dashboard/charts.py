@@ -64,6 +64,11 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
         "memory": lines("Memory", "MB", {"crawl process": _line(samples, "memory", _MB)}),
         "disk": lines("Free disk space", "GB", {"free": _line(samples, "disk_free", _GB)}),
     }
+    if any("commits" in sample.values for sample in samples):
+        speeds = {name: _speed(samples, name) for name in ("commits", "verified", "rejected")}
+        made["commits"] = lines("Live commits", "per second", speeds)
+        behind = {"furthest firehose": _line(samples, "seconds behind")}
+        made["behind"] = lines("Seconds behind", "seconds", behind)
     if crawler == "ids":
         made["lag"] = lines("Lag", "seconds", {"20th percentile": _line(samples, "lag_p20_s")})
         made["missing"] = lines(

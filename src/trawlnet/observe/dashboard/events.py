@@ -13,6 +13,7 @@ from markupsafe import Markup
 from trawlnet.observe.dashboard import parts
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.charts import SPANS, pictures
+from trawlnet.observe.dashboard.following import following, live_of
 from trawlnet.observe.dashboard.lanes import LaneQuery, choose, wish_of
 from trawlnet.observe.dashboard.place import CrawlView
 
@@ -72,6 +73,8 @@ async def face_of(board: Board, question: Question) -> Face:
         "lane-heads": parts.lane_heads(question.wish, query),
         "lane-pages": parts.lane_pages(look, chosen, question.wish, query),
     }
+    if question.crawler == "repos":
+        made["live"] = following(live_of(look, about))
     charts = dict(pictures(question.crawler, samples, question.span))
     if look.figures and "disk_free" not in look.figures:
         del charts["disk"]  # A fleet has many disks.

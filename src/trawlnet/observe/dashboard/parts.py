@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
+from trawlnet.observe.dashboard.following import LIVE_KEYS
 from trawlnet.observe.dashboard.lanes import Chosen, LaneQuery
 from trawlnet.observe.dashboard.place import CrawlCondition, CrawlerFacts, CrawlView, Deed, Exhibit
 from trawlnet.observe.dashboard.words import (
@@ -89,12 +90,14 @@ def _freshness(look: CrawlView) -> str:
 
 
 def tiles(look: CrawlView) -> Markup:
-    own = (key for key in look.figures if key not in look.yields and key not in _COMMON)
+    elsewhere = _COMMON | LIVE_KEYS
+    own = (key for key in look.figures if key not in look.yields and key not in elsewhere)
+    yields = {key: n for key, n in look.yields.items() if key not in LIVE_KEYS}
     return _html.tiles(
         [
             *_progress(look),
             *_health(look),
-            *(Tile(_yield_name(key), figure(key, n)) for key, n in look.yields.items()),
+            *(Tile(_yield_name(key), figure(key, n)) for key, n in yields.items()),
             *(Tile(name_of(key), figure(key, look.figures[key])) for key in own),
         ]
     )
