@@ -18,6 +18,7 @@ from tests.support.pds.followed import (
     requests,
     tabled,
     until_joined,
+    until_quiet,
     until_true,
     wanted,
 )
@@ -105,7 +106,7 @@ def test_looks_have_limits_whatever_a_firehose_says(
             until_true(running, workspace, living)
             until_joined(running, workspace, living, 1)
             until_true(running, workspace, living)
-            running.until(lambda: live(workspace)["looks_waiting"] == 0, "quiet")
+            until_quiet(running, workspace, living)
             dids = sorted(wanted(living.truth()))[:accounts]
             before, began = requests(living), time.monotonic()
             while time.monotonic() < began + 8:

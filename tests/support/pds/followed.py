@@ -108,6 +108,15 @@ def until_joined(running: Started, workspace: Path, living: LiveWorld, streams: 
     running.until(is_joined, "messages of every firehose")
 
 
+def until_quiet(running: Started, workspace: Path, living: LiveWorld) -> None:
+    """The relay's firehose is read to its end, and nothing is left to look at."""
+    asked = "SELECT COUNT(*) FROM pds_looks WHERE asked > seen"
+    taken = "SELECT COUNT(*) FROM pds_registry WHERE lease_owner IS NOT NULL"
+    last = living.world.relay_stream.log.last
+    running.until(lambda: position(workspace) >= last, "the end of the stream")
+    running.until(lambda: rows_of(workspace, asked) == rows_of(workspace, taken) == [(0,)], "quiet")
+
+
 def until_true(running: Started, workspace: Path, living: LiveWorld) -> None:
     """The tables have what the network has."""
     truth = wanted(living.truth())
