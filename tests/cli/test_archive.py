@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import Ran, environment, trawlnet
+from tests.support.repos.living import LivingRepo
 from tests.support.repos.made_segments import make_block, write, writer_of
 from trawlnet.archive.format import rca
+from trawlnet.archive.segment_file import check
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.cli.main import run
 
@@ -95,6 +97,20 @@ def test_inspect_shows_header_index_and_collections(home: Path, ask: Ask) -> Non
         "unpacked_bytes": 174,
     }
     assert row["damage"] == []
+
+
+def test_inspect_tells_the_version_of_what_is_there(tmp_path: Path, ask: Ask) -> None:
+    """Also of a segment that nobody has finished yet."""
+    life = LivingRepo(3)
+    write(tmp_path / "archive", [life.full])
+    open_one = writer_of(tmp_path / "open")
+    open_one.append([check(life.full)])
+    for folder, is_finished in (("archive", True), ("open", False)):
+        path = f"{folder}/segment_0001.rca"
+        assert "version        2\n" in ask("repos", "inspect", path, cwd=tmp_path).out
+        row = ask("repos", "inspect", path, "--json", cwd=tmp_path).rows[0]
+        assert (row["version"], row["finalised"]) == (2, is_finished)
+    open_one.close()
 
 
 def test_inspect_names_what_is_wrong_with_header_index_and_footer(home: Path, ask: Ask) -> None:

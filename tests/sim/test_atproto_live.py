@@ -60,6 +60,19 @@ def split_frame(frame: bytes) -> Sequence[dict]:
     raise AssertionError("no frame")
 
 
+def test_a_network_goes_on_however_long_it_is_served(tmp_path):
+    async def main():
+        async with living_world(tmp_path, acts=0) as world:
+            able = list(world.life._able)
+            for index in able[len(able) // 2 :]:
+                world.life.leave(world.population.account(index))
+            for _ in range(300):
+                world.life.act()
+            assert world.life._able == able[: len(able) // 2]
+
+    asyncio.run(main())
+
+
 def test_commits_follow_one_another_and_end_at_the_truth(tmp_path):
     async def main():
         async with living_world(tmp_path) as world:

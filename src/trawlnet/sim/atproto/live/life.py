@@ -53,6 +53,7 @@ class Life:
         self._able = [
             index for index in range(len(population)) if self._is_able(population.account(index))
         ]
+        self._first_able = len(self._able)
         self._acts: Sequence[tuple[Callable[[Account], object], float]] = (
             (self.write, 0.86),
             (self.pause, 0.04),
@@ -68,12 +69,16 @@ class Life:
         return account.status is AccountStatus.ACTIVE and host.habit is Habit.GOOD
 
     def act(self) -> None:
-        """One thing happens to one account, unless all have left."""
+        """One thing happens to one account, unless there is none. Half of them stay, however long
+        this goes on."""
         if not self._able:
             return
         index = self._able[int(self._chance.random() * len(self._able))]
         acts, weights = zip(*self._acts, strict=True)
-        self._chance.choices(acts, weights)[0](self._population.account(index))
+        act = self._chance.choices(acts, weights)[0]
+        if act == self.leave and 2 * len(self._able) <= self._first_able:
+            act = self.write
+        act(self._population.account(index))
 
     def write(self, account: Account, ops: int | None = None) -> CommitStory | None:
         """Records come, change and go in one commit."""
