@@ -134,6 +134,7 @@ def test_a_scrape_tells_what_the_network_did(tmp_path: Path) -> None:
             assert set(now.by("seconds_behind")) == {host}
             assert 0 <= now.one("seconds_behind") < PATIENCE
             shows_the_same(started, workspace, now)
+        reports_the_same(workspace, now)
 
 
 def shows_the_same(started: Started, workspace: Path, now: Scraped) -> None:
@@ -146,6 +147,19 @@ def shows_the_same(started: Started, workspace: Path, now: Scraped) -> None:
     assert tiles["desynchronized"] == f"{now.one('desynchronized'):.0f}"
     assert tiles["messages waiting"] == f"{now.one('waiting_frames'):.0f}"
     assert tiles["events"] == f"{now.one('events'):,.0f}"
+
+
+def reports_the_same(workspace: Path, now: Scraped) -> None:
+    """When nobody follows any more."""
+    live = trawlnet("repos", "report", workspace / "archive", "--json").rows[0]["live"]
+    assert live["verified"] == now.one("verified")
+    assert live["rejected"] == now.grown("rejected")
+    assert live["desynchronized"] == now.one("desynchronized")
+    assert live["resyncs_begun"] == now.grown("resyncs_begun")
+    page = workspace.parent / "report.html"
+    assert trawlnet("repos", "report", workspace / "archive", "-o", page).code == 0
+    html = page.read_text()
+    assert "<h2>Live following</h2>" in html and ">bad signature<" in html
 
 
 def test_a_gap_is_told_of_until_every_server_was_listed(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from trawlnet.cli.common.report import PAGE, Output, write_report
 from trawlnet.cli.common.verb import PLAIN, Verb
 from trawlnet.cli.repos.archive import Where
 from trawlnet.crawlers.repos.catalogue import left_out
+from trawlnet.crawlers.repos.following.figures.live_report import live_story
 from trawlnet.crawlers.repos.report import as_json, as_report
 
 
 def report(place: Where, output: Output = PAGE, json: Json = False) -> int:
-    """Write a page about an archive: collections, PDSes, months, languages, sizes.
+    """Write a page about an archive: collections, PDSes, months, languages, sizes; live following.
 
     Every record is unpacked once, in bounded memory. With --json the figures go to stdout, and
     no page is written.
@@ -27,11 +28,14 @@ def report(place: Where, output: Output = PAGE, json: Json = False) -> int:
     with reading(place), progress_bar("reading", total_size(place)) as progress:
         seen = survey(place, progress)
     folder = place.parent if isinstance(place, Path) and place.is_file() else place
-    dropped = left_out(folder.resolve().parent) if isinstance(folder, Path) else {}
+    workspace = folder.resolve().parent if isinstance(folder, Path) else None
+    dropped = left_out(workspace) if workspace else {}
+    now = time.time()
+    live = live_story(workspace, now) if workspace else None
     if json:
-        emit(as_json(seen, dropped))
+        emit(as_json(seen, dropped, live))
     else:
-        write_report(as_report(seen, place_shown(place), dropped, time.time()), output)
+        write_report(as_report(seen, place_shown(place), dropped, now, live), output)
     for damage in seen.tally.damage:
         say(f"damaged: {damage}")
     return 1 if seen.tally.damage else 0

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from trawlnet.archive.survey import UNDATED, Survey
 from trawlnet.archive.tally import CollectionTally
+from trawlnet.crawlers.repos.following.figures.live_report import LiveStory, live_figures
 from trawlnet.observe.reports.chart import ExtraColumn, bars, columns, lines
 from trawlnet.observe.reports.numbers import number
 from trawlnet.observe.reports.page import Report, Tile
@@ -19,7 +20,13 @@ _RECORDS = ExtraColumn("records")
 _REPOS = ExtraColumn("repositories")
 
 
-def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) -> Report:
+def as_report(
+    seen: Survey,
+    place: str,
+    dropped: Mapping[str, int],
+    now: float,
+    live: LiveStory | None = None,
+) -> Report:
     tally = seen.tally
     tiles = [
         Tile("repositories", number(tally.repos), "good"),
@@ -35,7 +42,7 @@ def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) 
         "Archive report",
         f"{place}: {tally.segments:,} segments, crawled {_span(seen)}; read {minute(now)} UTC.",
         tiles,
-        list(_figures(seen, dropped)),
+        [*_figures(seen, dropped), *(live_figures(live) if live else ())],
     )
 
 
@@ -80,7 +87,9 @@ _ABOUT_DROPPED = (
 )
 
 
-def as_json(seen: Survey, dropped: Mapping[str, int]) -> dict[str, Any]:
+def as_json(
+    seen: Survey, dropped: Mapping[str, int], live: LiveStory | None = None
+) -> dict[str, Any]:
     """Everything counted, whole lists and all."""
     tally = seen.tally
     return {
@@ -100,6 +109,7 @@ def as_json(seen: Survey, dropped: Mapping[str, int]) -> dict[str, Any]:
         "languages": dict(seen.languages.most_common()),
         "repos_by_size": {str(1 << power): n for power, n in sorted(seen.repos_by_size.items())},
         "dropped": dict(dropped),
+        **({} if live is None else {"live": live.row}),
         "damage": [str(damage) for damage in tally.damage],
     }
 
