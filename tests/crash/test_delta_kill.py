@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.crash import delta_roles
 from tests.crash.nursery import nursery_of
+from tests.support.long import times
 from tests.support.program import wait_until
 from tests.support.repos.living import LivingRepo, cids, texts
 from trawlnet.archive.census import take_census
@@ -20,8 +21,8 @@ from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.net.clock import SystemClock
 from trawlnet.stores.lmdb.notes import open_notes
 
-KILLS = 30
-FOLD_KILLS = 25
+KILLS = times(12, 30)
+FOLD_KILLS = times(10, 25)
 
 
 def revs_of(life: LivingRepo) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.nursery import PATIENCE, nursery_of, size_of
+from tests.support.long import IS_LONG
 from tests.support.repos.followed import (
     LiveWorld,
     archived_texts,
@@ -26,7 +27,6 @@ from tests.support.repos.run import FAST
 from trawlnet.sim.atproto.live.relay_stream import Mischief, Spoiler
 
 KILLS = 10
-IS_LONG = os.environ.get("TRAWLNET_LONG") == "1"
 LONG_SEEDS = [int(seed) for seed in os.environ.get("TRAWLNET_SEEDS", "40 41 42 43").split()]
 MOST_BETWEEN = 30_000  # Bytes of the event log from a start to its kill.
 # A message that is dropped for good is noticed by the account's next one, which may never come.

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.nursery import nursery_of, size_of
+from tests.support.long import times
 from tests.support.web.site import (
     asked,
     captures,
@@ -33,7 +34,7 @@ from trawlnet.crawlers.web.config import LimitsSection
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import WebWorld, serve_web
 
-KILLS = 100
+KILLS = times(30, 100)
 MOST_BETWEEN = 5_000  # Bytes of the capture log from a start to its kill: some pages.
 LOGGED = "requests.jsonl"
 # A page whose receipt was lost is asked for again: as many as were in flight or waiting to settle.
@@ -57,7 +58,7 @@ def served(folder: Path, hosts: int) -> Iterator[WebWorld]:
 
 
 @pytest.mark.slow
-def test_no_page_is_lost_doubled_or_torn_over_a_hundred_kills(tmp_path: Path) -> None:
+def test_no_page_is_lost_doubled_or_torn_over_many_kills(tmp_path: Path) -> None:
     dice, landed = random.Random(4), 0
     with served(tmp_path, hosts=12) as world, nursery_of("web_roles", tmp_path) as nursery:
         prepare(world, tmp_path)
