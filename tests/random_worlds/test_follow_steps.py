@@ -14,6 +14,7 @@ from tests.random_worlds.follow_laws import consumed
 from tests.random_worlds.follow_runs import Following, Kill, Plan
 from tests.random_worlds.follow_world import Act, Firehose, FollowSpec, LivingWorld
 from tests.random_worlds.test_follow import PLAIN, STEPS, written
+from trawlnet.crawlers.repos.following.live_store import look_at_live
 
 pytestmark = pytest.mark.slow
 DOWN = 4000.0  # Seconds: longer than everything that happens.
@@ -70,6 +71,8 @@ def test_nor_where_the_archive_does_not_tell_the_tree(
     some = {**PLAIN, "collections": ("app.bsky.feed.*",)}
     following = follow_to_the_end(tmp_path, Kill(moment, 1, DOWN, after=after), config=some)
     assert consumed(following.place).odd == []
+    look = look_at_live(following.place / "state" / "repos")
+    assert look is not None and not look.figures.desynchronized, "nobody stays out of step"
 
 
 @pytest.mark.parametrize("again", ["events", "events half", "events done", "states", "states done"])

@@ -22,6 +22,13 @@ class LoggedEvent:
         return encode({"op": 1, "t": self.kind}) + encode({**self.payload, "seq": self.seq})
 
 
+@dataclass(frozen=True, slots=True)
+class StreamEnding:
+    """A message and then the end of the connection; without a message it just breaks."""
+
+    message: bytes | str = b""
+
+
 def error_frame(name: str, message: str) -> bytes:
     return encode({"op": -1}) + encode({"error": name, "message": message})
 
@@ -39,6 +46,23 @@ class FirehoseLog:
         self._window = window
         self._grown = asyncio.Event()
         self.listeners: list[Callable[[LoggedEvent], None]] = []
+        self._endings: list[StreamEnding] = []
+
+    def end_next(self, ending: StreamEnding) -> None:
+        """One connection ends like this: the one that is open, or the next."""
+        self._endings.append(ending)
+        self._wake()
+
+    def take_ending(self) -> StreamEnding | None:
+        return self._endings.pop(0) if self._endings else None
+
+    def forget_but(self, newest: int) -> None:
+        """Only so many messages can still be had."""
+        del self._events[: len(self._events) - newest]
+
+    def begin_anew(self) -> None:
+        """The server has lost its log, and counts from one."""
+        self._events, self._next = [], 1
 
     @property
     def last(self) -> int:

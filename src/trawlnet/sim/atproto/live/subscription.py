@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import WSCloseCode, web
 
-from trawlnet.sim.atproto.live.event_log import FirehoseLog, error_frame, info_frame
+from trawlnet.sim.atproto.live.event_log import FirehoseLog, StreamEnding, error_frame, info_frame
 from trawlnet.sim.atproto.xrpc import XrpcRefusal
 
 METHOD = "com.atproto.sync.subscribeRepos"
@@ -29,6 +29,9 @@ async def answer_subscription(
     try:
         while not reading.done():
             growth = log.growth
+            if (ending := log.take_ending()) is not None:
+                await _end(socket, request, ending)
+                break
             events = log.after(seq)
             for event in events:
                 await socket.send_bytes(event.frame())
@@ -38,6 +41,18 @@ async def answer_subscription(
     finally:
         reading.cancel()
     return socket
+
+
+async def _end(
+    socket: web.WebSocketResponse, request: web.BaseRequest, ending: StreamEnding
+) -> None:
+    if isinstance(ending.message, str):
+        await socket.send_str(ending.message)
+    elif ending.message:
+        await socket.send_bytes(ending.message)
+    elif request.transport is not None:
+        request.transport.abort()
+    await socket.close()
 
 
 async def _read(socket: web.WebSocketResponse) -> None:
