@@ -147,7 +147,7 @@ class Following:
             for kill in self.plan.kills:
                 if not await self._killed(kill, living):
                     break
-                if kill.is_compacted and (self.place / "archive").exists():
+                if kill.is_compacted and any((self.place / "archive").glob("*.rca")):
                     compact(self.place / "archive", self.world.now)
                 await asyncio.sleep(kill.down)
             following = asyncio.create_task(self._follow())

@@ -33,7 +33,6 @@ from trawlnet.crawlers.repos.following.frames import check_frames
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
-from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.live import CommitEvent, LiveRepo
 
@@ -64,8 +63,7 @@ class Court:
         def is_wanted(collection: str) -> bool:
             return not self.patterns or collection in self.patterns
 
-        limits = VisitLimits(1000.0)
-        rules = JudgeRules(is_wanted, not self.patterns, limits.next_slot, hold, PAUSE)
+        rules = JudgeRules(is_wanted, not self.patterns, hold, PAUSE)
         states = {} if self.state is None else {DID: self.state}
         judge = Judge(rules, NOW, dict(states), is_final)
         for frame in frames:

@@ -106,8 +106,7 @@ def live(tmp_path: Path) -> Iterator[LiveStore]:
 
 def follower_over(live: LiveStore, witness: Witness, held: HeldFrames | None = None) -> Follower:
     held = held or HeldFrames(1 << 20)
-    limits = VisitLimits(1000.0)
-    rules = JudgeRules(lambda name: True, True, limits.next_slot, held.add, 60.0)
+    rules = JudgeRules(lambda name: True, True, held.add, 60.0)
     pool, thread = Threads(1, "check"), Threads(1, "follow")
     parts: Any = (live, NothingArchived(), WitnessedArchive(witness), WitnessedEvents(witness))
     return Follower(FollowerParts(*parts, StillClock(), pool, thread), rules, held, None, 3)

@@ -46,7 +46,6 @@ class JudgeRules:
 
     is_wanted: Callable[[str], bool]  # Whether a collection is.
     keeps_all: bool  # No collection is left out: commits that change nothing count, too.
-    next_slot: Callable[[str, float], float]  # When a visit to a server may be, at or after.
     hold: Callable[[HeldFrame], bool]  # Whether there was room for one more.
     resync_pause: float  # Seconds.
 
@@ -231,7 +230,6 @@ class Judge:
         state = replace(state, missed_at=self.now)
         if state.asked_at <= self.now:
             state, due = next_visit(state, self.now, self.rules.resync_pause, delay)
-            state = replace(state, asked_at=self.rules.next_slot(state.pds, due))
-            self.change.due.append(DueVisit(did, state.asked_at))
+            self.change.due.append(DueVisit(did, due))
         self.put(did, state)
         return state

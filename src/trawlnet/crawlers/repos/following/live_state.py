@@ -55,6 +55,7 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     # sure to have brought it. 0: nothing.
     missed_at: float = 0.0
     withdrawn_us: int = 0  # When what had been published was last withdrawn; 0: never.
+    has_slot: bool = False  # The visit at `asked_at` counts among those of its server's hour.
 
     @property
     def is_synchronized(self) -> bool:
@@ -113,4 +114,5 @@ def next_visit(
     is_forgiven = now - state.asked_at >= _FORGIVEN * pause
     due = max(now + delay, state.asked_at + (0.0 if is_forgiven else pause))
     asks = 1 if is_forgiven else state.asks + 1
-    return msgspec.structs.replace(state, asked_at=due, asks=asks), due
+    again = msgspec.structs.replace(state, asked_at=due, asks=asks, has_slot=False)
+    return again, due

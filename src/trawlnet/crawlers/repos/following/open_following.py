@@ -69,9 +69,9 @@ async def followed(
     upstreams, clock = upstreams_of(config), parts.clock
     handler = cast(ReposHandler, parts.handler)
     limits = VisitLimits(config.resyncs_per_hour)
-    follower = await _follower(config, parts, ground, limits, stack)
+    follower = await _follower(config, parts, ground, stack)
     frontier = SharedFrontier(ground.store)
-    resyncs = Resyncs(follower, frontier, handler.census, ground.rates, clock)
+    resyncs = Resyncs(follower, frontier, handler.census, ground.rates, limits, clock)
     lookups = IdentityLookups(
         handler.census.resolver, follower.learn, clock, pause=config.resync_pause
     )
@@ -114,7 +114,6 @@ async def _follower(
     config: ReposConfig,
     parts: Parts,
     ground: FollowGround,
-    limits: VisitLimits,
     stack: AsyncExitStack,
 ) -> Follower:
     live = LiveStore.open(ground.workspace / "state" / "repos")
@@ -131,7 +130,6 @@ async def _follower(
     rules = JudgeRules(
         collections_matcher(config.collections),
         not config.collections,
-        limits.next_slot,
         held.add,
         config.resync_pause,
     )

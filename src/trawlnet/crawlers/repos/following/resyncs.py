@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.live_state import LiveState, next_visit
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, StreamGap
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.work import (
     Listing,
     ListingKind,
@@ -57,6 +60,7 @@ class Resyncs:
     frontier: SharedFrontier
     planner: VisitPlanner
     rates: PdsRates
+    limits: VisitLimits
     clock: Clock
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -101,17 +105,32 @@ class Resyncs:
         follower = self.follower
         async with follower.lock:
             states = follower.parts.live.states(visit.did for visit in visits)
-            needed = [did for did, state in states.items() if state.needs_visit]
+            change = LiveChange(fed=visits)
+            needed = self._with_a_slot(states, change)
             tasks = await self._tasks(needed, states)
             if await self._put(tasks):
                 control.look_again()
-            change = LiveChange(fed=visits)
             for did in needed:
                 again, due = next_visit(states[did], self.clock.now(), follower.rules.resync_pause)
                 change.states[did] = again
                 change.due.append(DueVisit(did, due))
             await follower.save(change)
         return tasks
+
+    def _with_a_slot(self, states: Mapping[str, LiveState], change: LiveChange) -> list[str]:
+        """Those whose visit may be now; the others wait for their turn at their server. A turn is
+        taken when a visit is due: one that is put off for hours keeps no other waiting."""
+        now, found = self.clock.now(), []
+        for did, state in states.items():
+            if not state.needs_visit:
+                continue
+            slot = state.asked_at if state.has_slot else self.limits.next_slot(state.pds, now)
+            if slot <= now:
+                found.append(did)
+            else:
+                change.states[did] = structs.replace(state, asked_at=slot, has_slot=True)
+                change.due.append(DueVisit(did, slot))
+        return found
 
     async def _tasks(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> list[Task]:
         tasks, unknown = [], []
