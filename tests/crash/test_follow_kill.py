@@ -27,23 +27,19 @@ from tests.support.repos.run import FAST
 from trawlnet.sim.atproto.live.relay_stream import Mischief, Spoiler
 
 KILLS = 10
-LONG_SEEDS = [int(seed) for seed in os.environ.get("TRAWLNET_SEEDS", "40 41 42 43").split()]
+# Two to five minutes each.
+LONG = [(int(seed), 100) for seed in os.environ.get("TRAWLNET_SEEDS", "40 41 42 43").split()]
+LONG = LONG if IS_LONG else []
 MOST_BETWEEN = 30_000  # Bytes of the event log from a start to its kill.
 # A message that is dropped for good is noticed by the account's next one, which may never come.
 SPOILER = Spoiler(0.15, tuple(kind for kind in Mischief if kind is not Mischief.DROP))
 
 
-@pytest.mark.parametrize("seed", [31])
+@pytest.mark.parametrize(("seed", "kills"), [(31, KILLS), *LONG])
 def test_nothing_is_lost_and_nothing_invented_however_often_it_is_killed(
-    seed: int, tmp_path: Path
+    seed: int, kills: int, tmp_path: Path
 ) -> None:
-    kill_and_compare(tmp_path, seed, KILLS)
-
-
-@pytest.mark.skipif(not IS_LONG, reason="takes minutes: TRAWLNET_LONG=1 asks for it")
-@pytest.mark.parametrize("seed", LONG_SEEDS)
-def test_nor_by_a_hundred_kills(seed: int, tmp_path: Path) -> None:
-    kill_and_compare(tmp_path, seed, 100)
+    kill_and_compare(tmp_path, seed, kills)
 
 
 def kill_and_compare(folder: Path, seed: int, kills: int) -> None:
