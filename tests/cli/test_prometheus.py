@@ -64,10 +64,12 @@ def crawl_words(crawler: str, worlds: Mapping[str, dict[str, Any]]) -> tuple[obj
     sources = ("--relay", atproto["relay"], "--plc-url", atproto["plc"])
     match crawler:
         case "repos":
-            return (*sources, "--default-pds-rps", 0.4, "--small-pds-rps", 0.4)
+            live = ("--follow", "--live-tables", "off")
+            return (*sources, *live, "--default-pds-rps", 0.4, "--small-pds-rps", 0.4)
         case "pds":
-            rates = ("--requests-per-minute", 180, "--plc-rps", 100, "--concurrency", 1)
-            return (*sources, *rates, "--collections", "app.bsky.feed.post", "--batch", 50)
+            rates = ("--requests-per-minute", 360, "--plc-rps", 100, "--concurrency", 1)
+            looked = ("--collections", "app.bsky.feed.post", "--batch", 50, "--follow")
+            return (*sources, *rates, *looked)
         case "ids":
             where = ("--base-url", ids["base_url"], "--target", FIRST + 500, "--buffer", 500)
             return (*where, "--max-rps", 20)
@@ -83,8 +85,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         def start(name: str, *words: object) -> Started:
             return stack.enter_context(started(*words, folder=folder / name))
 
-        small = ("--scale", 0.2)
-        kinds = {"atproto": (*small, "--healthy"), "ids": ("--scale", 1), "web": small}
+        small, lively = ("--scale", 0.2), ("--acts", 2, "--spoilt", 0.3)
+        kinds = {"atproto": (*small, "--healthy", *lively), "ids": ("--scale", 1), "web": small}
         served = {
             kind: start(
                 kind, "sim", kind, "--seed", 11, "--scale", 1 if kind == "ids" else 0.2, *more
