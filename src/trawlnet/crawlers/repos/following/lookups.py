@@ -35,6 +35,7 @@ class IdentityLookups:
         self._pause = pause  # Seconds between two lookups of one account.
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self._recent: OrderedDict[str, float] = OrderedDict()  # When each may be again.
+        self._later: set[str] = set()  # They are added again when they may be.
         self._news = asyncio.Event()
 
     def add(self, dids: Collection[str]) -> None:
@@ -56,9 +57,19 @@ class IdentityLookups:
             did, _ = self._waiting.popitem(last=False)
             if (wait := self._wait(did)) > 0:
                 # Not left out: a key may change twice in a minute.
-                asyncio.get_running_loop().call_later(wait, self.add, [did])
+                self._put_off(did, wait)
             else:
                 await self._look_up(did)
+
+    def _put_off(self, did: str, wait: float) -> None:
+        """One timer for an account, however often somebody brings it into doubt."""
+        if did not in self._later and len(self._later) < _WAITING:
+            self._later.add(did)
+            asyncio.get_running_loop().call_later(wait, self._add_again, did)
+
+    def _add_again(self, did: str) -> None:
+        self._later.discard(did)
+        self.add([did])
 
     def _wait(self, did: str) -> float:
         now = self._clock.now()
