@@ -31,8 +31,8 @@ from tests.support.web.site import (
     requests,
     scraped,
 )
-from trawlnet.crawlers.web.build import open_ledger
 from trawlnet.crawlers.web.config import LimitsSection, WebConfig
+from trawlnet.crawlers.web.ledger import open_ledger
 from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile, read_unscraped
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason

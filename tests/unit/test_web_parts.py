@@ -15,8 +15,8 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.admission.budget import Budget
 from trawlnet.crawlers.web.admission.caps import Caps
 from trawlnet.crawlers.web.admission.policy import CapKey
-from trawlnet.crawlers.web.build import spool_options
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.discoveries import spool_options
 from trawlnet.crawlers.web.plan import manners_of, reading_of, retry_of
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.crawlers.web.visiting.known import stored_bodies

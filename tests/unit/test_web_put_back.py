@@ -13,8 +13,9 @@ from trawlnet.captures.replay import CaptureReplay
 from trawlnet.cli.common.errors import CliError
 from trawlnet.cli.common.workspace import create, holder
 from trawlnet.cli.web import replay as verb
-from trawlnet.crawlers.web.build import ask_again, open_ledger
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.discoveries import ask_again
+from trawlnet.crawlers.web.ledger import open_ledger
 from trawlnet.crawlers.web.unscraped import FILE, Unscraped, write_unscraped
 from trawlnet.engine.outcome import Reason
 

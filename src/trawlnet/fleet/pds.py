@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.pds.build import LEXICONS, open_parts, opened_registry
+from trawlnet.crawlers.pds.build import LEXICONS, open_parts
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits
+from trawlnet.crawlers.pds.registry_place import opened_registry
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.durable import make_directory

@@ -11,8 +11,8 @@ from trawlnet.cli.common.errors import CliError
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.workspace import Workspace, find
-from trawlnet.crawlers.pds.build import registry_place
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.registry_place import registry_place
 from trawlnet.fleet.plan import HostSize
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.registry.report import account_counts

@@ -17,8 +17,8 @@ from trawlnet.cli.ids.fleet import holders_row, holders_text
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.web.build import redis_url
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.ledger import redis_url
 from trawlnet.fleet.standby import holders
 from trawlnet.fleet.supervise import Seen
 from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word

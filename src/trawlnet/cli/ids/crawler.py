@@ -13,7 +13,6 @@ from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.alerts import OWN_ALERTS
 from trawlnet.crawlers.ids.api.presets import api_of
-from trawlnet.crawlers.ids.build import open_parts, server_of
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
 from trawlnet.crawlers.ids.controller import ledger_row
 from trawlnet.crawlers.ids.ledger.notes import read_now
@@ -49,13 +48,15 @@ def _plan(config: IdsConfig) -> CrawlPlan:
 
 
 _STANDBY = "trawlnet.cli.ids.standby"  # Needs Redis, an extra.
+# Most of the crawler is imported by `crawl` alone, so that other verbs begin in half the time.
+_BUILD = "trawlnet.crawlers.ids.build"
 
 
 def _open(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AbstractAsyncContextManager[Parts[Any]]:
-    opener = load(f"{_STANDBY}:open_in_turn") if config.redis_address else open_parts
-    parts: AbstractAsyncContextManager[Parts[Any]] = opener(config, workspace, clock, metrics)
+    place = f"{_STANDBY}:open_in_turn" if config.redis_address else f"{_BUILD}:open_parts"
+    parts: AbstractAsyncContextManager[Parts[Any]] = load(place)(config, workspace, clock, metrics)
     return parts
 
 
@@ -86,7 +87,7 @@ async def _alone(config: IdsConfig) -> AsyncIterator[str]:
 
 
 def _ready(config: IdsConfig, workspace: Path) -> None:
-    server_of(config)
+    load(f"{_BUILD}:server_of")(config)
     check_shareable(config)
     agent_for(config.contact, allow_private=config.allow_private_hosts)
 

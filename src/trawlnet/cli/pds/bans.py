@@ -14,8 +14,8 @@ from trawlnet.cli.common.output import emit, iso, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import WRITES, Verb
 from trawlnet.cli.common.workspace import Workspace, create
-from trawlnet.crawlers.pds.build import opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.registry_place import opened_registry
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
 from trawlnet.tables.registry.registry import Registry

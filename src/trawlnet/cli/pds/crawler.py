@@ -11,16 +11,20 @@ from trawlnet.cli.common.output import say
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.crawlers.pds.figures import by_process
-from trawlnet.crawlers.pds.following.open_following import live_at_rest
+from trawlnet.crawlers.pds.following.live_row import live_at_rest
 from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.crawlers.pds.registry_place import (
+    opened_registry,
+    registry_place,
+    state_folder,
+)
 from trawlnet.crawlers.pds.scanning.presence import release_dead
-from trawlnet.crawlers.pds.schedule import RegistryStore
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
@@ -45,6 +49,8 @@ def _plan(config: PdsConfig) -> CrawlPlan:
 async def _open(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[Any]]:
+    # Most of the crawler is imported by `crawl` alone, so that other verbs begin in half the time.
+    open_parts = load("trawlnet.crawlers.pds.build:open_parts")
     async with open_parts(config, workspace, clock, metrics) as parts:
         yield parts
     for glob in await _unmatched(config, workspace, clock):
@@ -68,7 +74,7 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
         yield MemoryStore()
         return
     async with opened_registry(config, workspace) as registry:
-        yield RegistryStore(registry, SystemClock())
+        yield load("trawlnet.crawlers.pds.schedule:RegistryStore")(registry, SystemClock())
 
 
 def _ready(config: PdsConfig, workspace: Path) -> None:

@@ -18,11 +18,12 @@ from trawlnet.cli.crawl.signals import until_signal
 from trawlnet.cli.repos.plc import wait_line
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.pds.build import open_kit, opened_registry
+from trawlnet.crawlers.pds.build import open_kit
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.discovery.cycle import discover as discover_all
 from trawlnet.crawlers.pds.discovery.cycle import wanted
 from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts
+from trawlnet.crawlers.pds.registry_place import opened_registry
 from trawlnet.crawlers.pds.site.examine import HostFinding, examine
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics

@@ -15,8 +15,12 @@ from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.settings import suggestion
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import Workspace, find
-from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.registry_place import (
+    opened_registry,
+    registry_place,
+    state_folder,
+)
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless

@@ -12,8 +12,8 @@ from trawlnet.cli.common.report import PAGE, Output, nothing, publish
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import Workspace, find, shown
-from trawlnet.crawlers.pds.build import registry_place
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.registry_place import registry_place
 from trawlnet.crawlers.pds.report import as_json, as_report
 from trawlnet.observe.history import read_history
 from trawlnet.observe.live import HISTORY

@@ -19,9 +19,10 @@ from trawlnet.cli.common.verb import RUNS, Verb
 from trawlnet.cli.common.workspace import Workspace, create
 from trawlnet.cli.crawl.signals import until_signal
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts, state_folder
+from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig, gap, lease
 from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.crawlers.pds.registry_place import state_folder
 from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
 from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_batch, scan_each
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult

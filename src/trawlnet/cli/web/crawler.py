@@ -11,14 +11,10 @@ from typing import Any
 from trawlnet.captures.role import count_pages
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
-from trawlnet.crawlers.web.build import (
-    open_ledger,
-    redis_url,
-    unread_bytes,
-)
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.discoveries import unread_bytes
+from trawlnet.crawlers.web.ledger import open_ledger, redis_url
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
-from trawlnet.crawlers.web.visiting.site import agent_of
 from trawlnet.crawlers.web.work import url_of_key
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
@@ -54,7 +50,7 @@ def _open(
 
 
 def _ready(config: WebConfig, workspace: Path) -> None:
-    agent_of(config)
+    load("trawlnet.crawlers.web.visiting.site:agent_of")(config)
 
 
 async def _forget(config: WebConfig) -> None:

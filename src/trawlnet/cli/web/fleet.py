@@ -20,8 +20,9 @@ from trawlnet.cli.fleet.command import (
 )
 from trawlnet.cli.web.crawler import WEB, RunOutput
 from trawlnet.crawlers.web.admission.shared_caps import budgets_of, is_spent
-from trawlnet.crawlers.web.build import check_crawl, redis_url
+from trawlnet.crawlers.web.build import check_crawl
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.ledger import redis_url
 from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.engine.ports import Clock

@@ -18,7 +18,7 @@ from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import WRITES, Verb
 from trawlnet.cli.common.workspace import find, locked, shown
 from trawlnet.cli.web.flags import load_web
-from trawlnet.crawlers.web.build import ask_again
+from trawlnet.crawlers.web.discoveries import ask_again
 from trawlnet.storage.objects import Objects, open_objects
 from trawlnet.storage.s3 import SCHEME, s3_options
 

@@ -16,8 +16,8 @@ from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import Workspace, find, shown
 from trawlnet.cli.web.replay import archived_at
-from trawlnet.crawlers.web.build import open_ledger
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.ledger import open_ledger
 from trawlnet.crawlers.web.report import WebFacts, as_json, as_report
 from trawlnet.crawlers.web.survey import WebSurvey, log_bytes, survey_archive, survey_captures
 from trawlnet.engine.ports import Counts

@@ -21,6 +21,7 @@ from trawlnet.crawlers.pds.discovery.rounds import Rounds
 from trawlnet.crawlers.pds.following.open_following import LookGround, following
 from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.crawlers.pds.registry_place import opened_registry, state_folder
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
 from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
@@ -37,37 +38,13 @@ from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter, show_hosts
 from trawlnet.observe.traces.wrappers import traced_turns
-from trawlnet.tables.registry.entry import Terms
-from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.registry.rules import Which
 from trawlnet.tables.scanned.scanned import Scanned
 
-REGISTRY = "registry.db"  # In the state folder.
-_NAME = "name"  # Beside it.
+_NAME = "name"  # In the state folder.
 LEXICONS = "lexicons"  # Folder of the workspace for the user's lexicons.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
-
-
-def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
-    if "://" in config.registry:
-        return config.registry
-    if config.registry:
-        return Path(config.registry)
-    return state_folder(workspace) / REGISTRY
-
-
-def state_folder(workspace: Path) -> Path:
-    return workspace / "state" / "pds"
-
-
-@asynccontextmanager
-async def opened_registry(config: PdsConfig, workspace: Path) -> AsyncIterator[Registry]:
-    terms = Terms(config.allow_private_hosts, config.domain_budget)
-    registry = await open_registry(registry_place(config, workspace), terms)
-    try:
-        yield registry
-    finally:
-        await registry.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from trawlnet.crawlers.repos.config import (
 from trawlnet.crawlers.repos.events.event_log import EventReader
 from trawlnet.crawlers.repos.following.open_following import FollowGround, followed
 from trawlnet.crawlers.repos.handler import ReposHandler
+from trawlnet.crawlers.repos.ledger import STORE
 from trawlnet.crawlers.repos.mirror import TableMirror
 from trawlnet.crawlers.repos.replay.live_tables import LiveTables
 from trawlnet.crawlers.repos.settings import (
@@ -53,7 +54,7 @@ from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, Ledger, Source, Store, Work
+from trawlnet.engine.ports import Clock, Source, Store, Work
 from trawlnet.engine.threads import Threads, giving_way
 from trawlnet.loading import load
 from trawlnet.net.client.answer import RequestLimits
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from trawlnet.stores.redis.archive import ArchiveKeys
 
 ARCHIVE = "archive"
-_STORE = "store"
 _NOTES = "notes"
 _AT_REST = 16  # One part in so many of the memory is kept for the next bodies.
 _LEAST_THREADS = 2  # To read repositories: while one waits for the interpreter the other goes on.
@@ -271,19 +271,9 @@ def _in_memory(budget: MemoryBudget) -> Mapping[str, int]:
     return {"body": budget.bodies, "work": budget.work}
 
 
-@asynccontextmanager
-async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
-    """The store alone, for commands that look back; without a name, it takes no work over."""
-    store = await open_store(config.redis_address or state / _STORE, begin=False)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> Store:
     store = await open_store(
-        config.redis_address or workspace / "state" / "repos" / _STORE,
+        config.redis_address or workspace / "state" / "repos" / STORE,
         owner=_owner(workspace),
         # The archive itself tells what is done. In Redis others want to read it, too.
         remember_done=bool(config.redis_address),

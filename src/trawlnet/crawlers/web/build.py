@@ -5,19 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from trawlnet.captures.counters import CounterCsv
-from trawlnet.captures.discovery import BOOKMARK, NAME
 from trawlnet.captures.files import CaptureOptions
-from trawlnet.captures.line import CaptureLine
-from trawlnet.captures.page_index import PageIndex, Scopes
-from trawlnet.captures.role import INDEX
+from trawlnet.captures.page_index import Scopes
 from trawlnet.captures.sink import CaptureSink
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.discoveries import discovery_spool
 from trawlnet.crawlers.web.figures import (
     CountedTries,
     CountingSink,
@@ -25,19 +23,17 @@ from trawlnet.crawlers.web.figures import (
     request_figures,
     scraper_figures,
 )
+from trawlnet.crawlers.web.ledger import fetched_at, redis_url
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
-from trawlnet.crawlers.web.unscraped import BothLedgers, FetchedAt, UnscrapedFile
+from trawlnet.crawlers.web.unscraped import UnscrapedFile
 from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
 from trawlnet.crawlers.web.visiting.site import agent_of, alone, open_site
 from trawlnet.engine.crawl import Feed, Parts
-from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.engine.ports import Clock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.web import WebMeter
-from trawlnet.queues.queue import Message, QueueOptions
-from trawlnet.queues.spool import Spool
-from trawlnet.queues.spool_files import SpoolDirectory, load_bookmark
 from trawlnet.stores.memory import MemoryStore
 from trawlnet.stores.open import open_store
 from trawlnet.webpage.url import split
@@ -78,7 +74,7 @@ async def open_crawl(
         stack.push_async_callback(store.close)
         if not seeds and not config.sitemaps.urls and not (await store.counts()).known:
             raise _no_start(workspace)
-        spool = _spool(config, workspace)
+        spool = discovery_spool(config, workspace)
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
         stack.push_async_callback(sink.close)
@@ -139,7 +135,7 @@ async def open_scrape(
     policy = Policy(config, hosts)
     anywhere = not config.scope.allowed_hosts and not hosts
     async with AsyncExitStack() as stack:
-        spool = _spool(config, workspace)
+        spool = discovery_spool(config, workspace)
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "scrape", policy))
         stack.push_async_callback(sink.close)
@@ -169,60 +165,12 @@ async def open_scrape(
             WebMeter(metrics, policy.page_types, site.linker.counts),
         )
         stack.push_async_callback(counted.flush)
-        failed = UnscrapedFile(workspace / _STATE / UNSCRAPED, _fetched_at(sink.pages))
+        failed = UnscrapedFile(workspace / _STATE / UNSCRAPED, fetched_at(sink.pages))
         stack.callback(failed.close)
         acking = AckingStore(store, source, failed, clock)
         yield Parts(
             Feed(source, acking), acking, handler, counted, site.gate, clock, site.budget.spent
         )
-
-
-@asynccontextmanager
-async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
-    """The store alone, for commands; does not start a crawl."""
-    async with AsyncExitStack() as stack:
-        store = await open_store(redis_url(config) or state / config.frontier.db_name, begin=False)
-        stack.push_async_callback(store.close)
-        workspace = state.parent.parent
-        fetched_at: FetchedAt = _never
-        if (workspace / INDEX / "data.mdb").exists():
-            index = PageIndex(workspace / INDEX, readonly=True)
-            stack.callback(index.close)
-            fetched_at = _fetched_at(index)
-        yield BothLedgers(
-            store, state / UNSCRAPED, fetched_at, lambda: _spool_without_bound(config, workspace)
-        )
-
-
-async def ask_again(config: WebConfig, workspace: Path, lines: Sequence[CaptureLine]) -> None:
-    """Put pages into the discovery spool, where the next scrape finds them."""
-    spool = _spool_without_bound(config, workspace)
-    try:
-        await spool.publish([_discovery(line) for line in lines])
-    finally:
-        await spool.close()
-
-
-def _discovery(line: CaptureLine) -> Message:
-    return {
-        "url": line.url,
-        "page_type": line.page_type,
-        "depth": line.depth,
-        "referrer": line.referrer,
-        "metadata": {"retry_of": "damaged"},
-    }
-
-
-def _never(url: str) -> float:
-    return 0.0
-
-
-def _fetched_at(pages: PageIndex) -> FetchedAt:
-    def last(url: str) -> float:
-        page = pages.get(url)
-        return page.timestamp if page is not None and page.fetched else 0.0
-
-    return last
 
 
 def _options(config: WebConfig, order: RunRequest, producer: str, policy: Policy) -> CaptureOptions:
@@ -254,38 +202,6 @@ def about_of(config: WebConfig) -> dict[str, str]:
 
 
 _MB = 1 << 20
-_GB = 1 << 30
-
-
-def _spool(config: WebConfig, workspace: Path) -> Spool:
-    options = spool_options(config, workspace)
-    return Spool(workspace / config.spool.discoveries_dir, NAME, options)
-
-
-def _spool_without_bound(config: WebConfig, workspace: Path) -> Spool:
-    """The spool without its size limit, for `retry`: it holds the locks of crawl and scrape, and
-    would otherwise wait for a scrape that cannot start."""
-    options = replace(spool_options(config, workspace), backlog_bytes=None)
-    return Spool(workspace / config.spool.discoveries_dir, NAME, options)
-
-
-def spool_options(config: WebConfig, workspace: Path) -> QueueOptions:
-    spool = config.spool
-    return QueueOptions(
-        backlog_bytes=int(min(spool.backpressure_limit_gb, spool.max_backlog_gb) * _GB),
-        # Short: a terminal's line is cut.
-        when_full="run trawlnet web scrape beside this crawl, "
-        "or raise spool.max_backlog_gb and spool.backpressure_limit_gb",
-        segment_bytes=int(spool.rotate_every_mb * _MB),
-        keep=True,
-        bookmark=workspace / BOOKMARK,
-    )
-
-
-def unread_bytes(config: WebConfig, workspace: Path) -> int:
-    """The unread bytes of the discovery spool; the crawl waits when there are too many."""
-    files = SpoolDirectory(workspace / config.spool.discoveries_dir, NAME)
-    return files.backlog(load_bookmark(workspace / BOOKMARK, files))
 
 
 def hosts_of(urls: Sequence[str]) -> list[str]:
@@ -294,11 +210,6 @@ def hosts_of(urls: Sequence[str]) -> list[str]:
 
 def _store_place(config: WebConfig, workspace: Path) -> str | Path:
     return redis_url(config) or workspace / _STATE / config.frontier.db_name
-
-
-def redis_url(config: WebConfig) -> str:
-    address = config.redis_address
-    return address if not address or "://" in address else f"redis://{address}"
 
 
 def _owner(workspace: Path) -> str:

@@ -14,8 +14,9 @@ from trawlnet.crawlers.web.admission.budget import Budget
 from trawlnet.crawlers.web.admission.left_out import LeftOut
 from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.admission.shared_caps import SharedCaps, budgets_of
-from trawlnet.crawlers.web.build import about_of, hosts_of, redis_url
+from trawlnet.crawlers.web.build import about_of, hosts_of
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.ledger import redis_url
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.crawlers.web.source import SeedSource
 from trawlnet.crawlers.web.visiting.handler import brings_page

@@ -9,10 +9,9 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor, seconds_of
 from trawlnet.crawlers.atproto.streams.messages import StreamNotice
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.engine.control import Control
@@ -207,14 +206,6 @@ async def _gather(socket: WebSocket, most_bytes: int) -> list[bytes | str]:
     except EXPECTED:
         pass  # Nothing more for now; or the end, which the next look tells.
     return messages
-
-
-def seconds_of(time: str) -> float | None:
-    """Unix seconds of what a server wrote; None for what is no time."""
-    try:
-        return datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _is_lost(notice: StreamNotice) -> bool:

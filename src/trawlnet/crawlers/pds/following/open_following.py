@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.joined_source import JoinedSource
-from trawlnet.crawlers.atproto.streams.subscription import Dialler, seconds_of
+from trawlnet.crawlers.atproto.streams.subscription import Dialler
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.following.firehoses import Firehoses
 from trawlnet.crawlers.pds.following.home_finder import HomeFinder
+from trawlnet.crawlers.pds.following.live_row import live_row
 from trawlnet.crawlers.pds.following.look_desk import LookDesk, LookLimits
 from trawlnet.crawlers.pds.following.stream_reader import HintReader
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd, TablesAway
@@ -145,25 +145,3 @@ def _dialler(config: PdsConfig, scans: ScanParts, streams: int) -> Dialler:
         SocketLimits(waiting=share),
         share,
     )
-
-
-def live_row(
-    cursors: Mapping[str, HostCursor], behind: float | None, looks: int, rescans: int
-) -> dict[str, Any]:
-    return {
-        "cursor": {host: one.seq for host, one in cursors.items()},
-        "seconds_behind": None if behind is None else round(behind, 3),
-        "looks_waiting": looks,
-        "rescans_waiting": rescans,
-    }
-
-
-async def live_at_rest(registry: Registry, now: float) -> dict[str, Any] | None:
-    """`live` of `status` when nobody follows; None where nobody ever did."""
-    looks = RegistryLooks(registry.db, 0)
-    streams = await looks.streams()
-    if not streams:
-        return None
-    cursors = {one.host: HostCursor(one.seq, one.time) for one in streams}
-    ages = [now - at for one in streams if (at := seconds_of(one.time)) is not None]
-    return live_row(cursors, max(0.0, *ages) if ages else None, *await looks.waiting())

@@ -6,19 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from trawlnet.atproto.firehose.refusal import Refusal
-from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
-from trawlnet.crawlers.atproto.streams.subscription import Subscription, seconds_of
+from trawlnet.crawlers.atproto.streams.subscription import Subscription
 from trawlnet.crawlers.repos.following.figures.live_alerts import LiveAlerts, StreamsNow
-from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
+from trawlnet.crawlers.repos.following.figures.live_row import live_row
 from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.frames import FrameKind
 from trawlnet.crawlers.repos.following.judging import Rejection
 from trawlnet.crawlers.repos.following.live_state import ResyncCause, ResyncEnd
-from trawlnet.crawlers.repos.following.live_store import look_at_live
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts
@@ -154,32 +151,3 @@ def _upstream_row(stream: Subscription[Any], now: float) -> dict[str, Any]:
         "connected": stream.is_connected,
         "seconds_behind": None if behind is None else round(behind, 3),
     }
-
-
-def live_row(
-    figures: LiveFigures, cursors: Mapping[str, HostCursor], behind: float | None
-) -> dict[str, Any]:
-    """`live` of `status`."""
-    return {
-        "cursor": {host: one.seq for host, one in cursors.items()},
-        "seconds_behind": None if behind is None else round(behind, 3),
-        "commits": figures.commits,
-        "verified": figures.verified,
-        "rejected": figures.rejected,
-        "desynchronized": figures.desynchronized,
-        "resyncs": figures.resyncs,
-        "resyncs_begun": figures.begun,
-        "resyncs_ended": figures.ended,
-        "events": figures.events,
-        "gaps": figures.gaps,
-        "comparing": figures.comparing,
-    }
-
-
-def live_at_rest(state: Path, now: float) -> dict[str, Any] | None:
-    """The same when nobody follows; None where nobody ever did."""
-    look = look_at_live(state)
-    if look is None:
-        return None
-    ages = [now - at for one in look.cursors.values() if (at := seconds_of(one.time)) is not None]
-    return live_row(look.figures, look.cursors, max(0.0, *ages) if ages else None)

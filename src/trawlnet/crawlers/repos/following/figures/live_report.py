@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trawlnet.crawlers.repos.following.figures.live_meter import live_at_rest
+from trawlnet.crawlers.repos.following.figures.live_row import live_at_rest
 from trawlnet.observe.history import Sample, read_history
 from trawlnet.observe.lanes import shown
 from trawlnet.observe.live import HISTORY

@@ -1,0 +1,40 @@
+"""What `status` says about streams, while a process follows them and afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor, seconds_of
+from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
+from trawlnet.crawlers.repos.following.live_store import look_at_live
+
+
+def live_row(
+    figures: LiveFigures, cursors: Mapping[str, HostCursor], behind: float | None
+) -> dict[str, Any]:
+    """`live` of `status`."""
+    return {
+        "cursor": {host: one.seq for host, one in cursors.items()},
+        "seconds_behind": None if behind is None else round(behind, 3),
+        "commits": figures.commits,
+        "verified": figures.verified,
+        "rejected": figures.rejected,
+        "desynchronized": figures.desynchronized,
+        "resyncs": figures.resyncs,
+        "resyncs_begun": figures.begun,
+        "resyncs_ended": figures.ended,
+        "events": figures.events,
+        "gaps": figures.gaps,
+        "comparing": figures.comparing,
+    }
+
+
+def live_at_rest(state: Path, now: float) -> dict[str, Any] | None:
+    """The same when nobody follows; None where nobody ever did."""
+    look = look_at_live(state)
+    if look is None:
+        return None
+    ages = [now - at for one in look.cursors.values() if (at := seconds_of(one.time)) is not None]
+    return live_row(look.figures, look.cursors, max(0.0, *ages) if ages else None)
