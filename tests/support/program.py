@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support.child import ROOT
+from tests.support.forked import Forked, Surroundings
 from trawlnet.cli.main import run
 
 SOURCE = ROOT / "src"
@@ -46,8 +48,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def trawlnet(*arguments: object, cwd: Path | None = None, stdin: str = "", **variables: str) -> Ran:
+    """Variables may be read when modules are imported: then by a Python that begins anew."""
+    words = [str(argument) for argument in arguments]
+    if not variables:
+        return _forked(words, cwd, stdin)
     done = subprocess.run(
-        [sys.executable, "-m", "trawlnet", *map(str, arguments)],
+        [sys.executable, "-m", "trawlnet", *words],
         capture_output=True,
         text=True,
         input=stdin,
@@ -56,6 +62,20 @@ def trawlnet(*arguments: object, cwd: Path | None = None, stdin: str = "", **var
         timeout=PATIENCE,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def _forked(words: list[str], cwd: Path | None, stdin: str) -> Ran:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        given, out, err = (folder / name for name in ("in", "out", "err"))
+        given.write_text(stdin)
+        process = Forked(words, Surroundings(out, err, environment(), given, cwd))
+        try:
+            code = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return Ran(code, out.read_text(), err.read_text())
 
 
 @contextmanager
@@ -79,13 +99,18 @@ class Started:
         folder.mkdir(parents=True, exist_ok=True)
         number = len(list(folder.glob("*.out")))
         self._out, self._err = folder / f"{number}.out", folder / f"{number}.err"
+        words = [str(argument) for argument in arguments]
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "trawlnet", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment(**variables),
+            self.process = (
+                subprocess.Popen(
+                    [sys.executable, "-m", "trawlnet", *words],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=environment(**variables),
+                )
+                if variables
+                else Forked(words, Surroundings(self._out, self._err, environment()))
             )
 
     @property
