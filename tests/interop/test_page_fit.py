@@ -14,14 +14,14 @@ from tests.support.pages.page_fit import MISFITS, dashboard_page, report_page, s
 
 NARROW = (760, 900)
 PAGES = 3  # Of each kind; sizes and colours are tried on each.
+FOUND = (2508121340,)  # Pages on which something did not fit once.
 
 
 @pytest.mark.parametrize("make", [dashboard_page, report_page])
 def test_everything_fits_on_every_screen(
     make: Callable[[random.Random], str], browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
-    for _ in range(PAGES):
-        seed = random.SystemRandom().getrandbits(32)
+    for seed in (*FOUND, *(random.SystemRandom().getrandbits(32) for _ in range(PAGES))):
         browser.get(saved(tmp_path, make(random.Random(seed))))
         for size in (WIDE, NARROW, PHONE, SMALL):
             show(browser, size)

@@ -109,6 +109,7 @@ async def run(folder: Path, story: list[tuple]) -> None:
     def now() -> float:
         return START + next(ticks)
 
+    (folder / "archive").mkdir()  # As every crawl finds it, also one that has written nothing.
     log = await EventLog.open(folder, now)
     world, reader = World(folder, log, now), EventReader(folder)
     async with opened(folder / "tables") as tables:
@@ -136,7 +137,7 @@ async def run(folder: Path, story: list[tuple]) -> None:
 
 
 async def replay(tables: Tables, archive: Path, globs: tuple[str, ...]) -> None:
-    if archive.exists():
+    if any(archive.glob("*.rca")):
         await Replay(tables, CollectionFilter(globs), asyncio.Event()).run(archive, 1)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.random_worlds.engine_world import Event, Request
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 
@@ -155,6 +155,10 @@ class Fates:
             shortest, longest = self._delays(state.attempt)
             self._put_off(state, ended, at, max(told, shortest), max(told, longest))
             state.attempt += 1
+        elif outcome.again is Again.QUEUED:
+            state.scheduled = False
+            shortest, longest = self._delays(0)
+            self._put_off(state, ended, at, told or shortest, told or longest)
         elif word in PATIENT and state.waits < retry.patience:
             state.scheduled = False
             shortest, longest = self._delays(state.waits)
@@ -240,8 +244,12 @@ class RunLaw:
         task = self.running.pop(event.key)
         outcome = event.outcome
         assert outcome is not None
+        lane = self.lanes[outcome.lane or task.lane]
+        lane.answered(outcome, event.at, number)
+        if outcome.reason is Reason.PARKED and lane.name != task.lane and lane.throttled <= 1:
+            # It waits behind others for a host that is not its own, and that answers them.
+            outcome = replace(outcome, again=Again.QUEUED)
         self.answers[event.key] = (outcome, event.at)
-        self.lanes[outcome.lane or task.lane].answered(outcome, event.at, number)
 
     def _settled(self, event: Event) -> None:
         for key, word in event.keys:

@@ -165,7 +165,8 @@ class StageHandler:
             outcome = await self._visit(task)
             return outcome
         except LaneParked as parked:
-            outcome = Outcome(Reason.PARKED, wait=parked.until - stage.clock.now())
+            wait = parked.until - stage.clock.now()
+            outcome = Outcome(Reason.PARKED, wait=wait, lane=parked.lane)
             if parked.until == math.inf and parked.lane != task.lane:
                 # Sent on to a host that was given up: there is nothing to wait for.
                 outcome = Outcome(Reason.BLOCKED, lane=parked.lane)

@@ -212,6 +212,44 @@ def test_a_task_whose_lane_is_parked_comes_back_when_the_lane_is_free():
     run_sim(main())
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_no_task_is_given_up_while_a_server_besides_its_own_answers_others(answers):
+    """Every task needs the directory, which has so many of them wait, or answers nobody."""
+
+    async def main():
+        asked = []
+
+        async def handler(task):
+            async with crawling.gate.turn(task.lane):
+                await crawling.clock.sleep(0.01)
+            async with crawling.gate.turn("directory"):
+                await crawling.clock.sleep(0.01)
+            asked.append(task.key)
+            if not answers or len(asked) % 5 == 0:
+                return Outcome(Reason.RATE_LIMITED, wait=60.0, lane="directory")
+            crawling.gate.observe("directory", Outcome(Reason.OK))
+            return Outcome(Reason.OK)
+
+        tasks = [Task(f"k{n}", f"lane{n % 7}") for n in range(200)]
+        patience = RetryPolicy(patience=4)
+        crawling = Setup(
+            [Page(tasks, "1")],
+            handler=handler,
+            workers=20,
+            manners=Manners(rate=math.inf),
+            retry=patience,
+        )
+        assert await crawling.run() is Ending.DONE
+        settled = (await crawling.store.counts()).settled
+        if answers:
+            assert settled == {Reason.OK: 200}
+        else:
+            assert sum(settled.values()) == 200 and Reason.OK not in settled
+            assert len(asked) <= 2 * (patience.patience + 1)
+
+    run_sim(main())
+
+
 def test_a_crawl_without_a_source_works_off_its_store_and_one_without_a_sink_drops_nothing():
     async def main():
         store = MemoryStore()

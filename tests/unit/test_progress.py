@@ -119,7 +119,16 @@ def rendered(snap: Snapshot) -> str:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.4, "0s"), (59.9, "59s"), (60, "1m00s"), (3725, "1h02m"), (90_000, "1d01h")],
+    [
+        (0.4, "0s"),
+        (59.9, "59s"),
+        (60, "1m00s"),
+        (3725, "1h02m"),
+        (90_000, "1d01h"),
+        (8_640_000, "100d"),
+        (2e9, "63y"),
+        (1e15, "9999y"),
+    ],
 )
 def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -13,7 +13,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.dispatch import dispatch
 from trawlnet.engine.floor import Done, Feed, Floor, Limits, Parts
 from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import N, Outcome, Reason
+from trawlnet.engine.outcome import Again, N, Outcome, Reason
 from trawlnet.engine.ports import Counts, Frontier, Page, Source
 from trawlnet.engine.settle import settle
 from trawlnet.engine.task import Task
@@ -114,7 +114,12 @@ async def _try(floor: Floor, task: Task) -> Outcome[Any]:
             why = f"lane {parked.lane} is blocked"
             return Outcome(Reason.BLOCKED, lane=parked.lane, detail=why)
         wait = parked.until - floor.parts.clock.now()
-        return Outcome(Reason.PARKED, wait=wait, detail=f"lane {parked.lane} is parked")
+        detail = f"lane {parked.lane} is parked"
+        # Many tasks may need one server besides their own. As long as it answers, each has its
+        # turn in the end, and none is given up because others had theirs before.
+        is_queued = parked.lane != task.lane and floor.parts.gate.is_answering(parked.lane)
+        again = Again.QUEUED if is_queued else None
+        return Outcome(Reason.PARKED, wait=wait, again=again, detail=detail)
     except Exception as error:  # The one broad except: a bug costs a task, not the crawl.
         log.exception("handler failed", extra={"key": task.key, "lane": task.lane})
         return Outcome(Reason.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:200])

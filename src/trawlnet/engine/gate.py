@@ -97,6 +97,11 @@ class Gate:
             state.why = outcome.reason
         return until
 
+    def is_answering(self, lane: str) -> bool:
+        """Whether the lane answers some request between two times that it asks to wait."""
+        state = self._lanes.get(lane)
+        return state is None or state.pace.throttled <= 1
+
     def park(self, lane: str, until: float) -> None:
         """Hold a lane until an instant; infinity blocks it, 0 releases it and forgets failures."""
         state = self._lane(lane)

@@ -35,6 +35,7 @@ class Again(StrEnum):
     NEVER = "never"  # Final, until `retry` reopens the key.
     COUNTED = "counted"  # Try again; each try uses one attempt.
     PATIENT = "patient"  # The server asked to wait: no attempt is used; waits are bounded, too.
+    QUEUED = "queued"  # Others are asked first: neither an attempt nor a wait is used.
     AT_ONCE = "at_once"  # One step of several: the task continues without a final result.
 
 

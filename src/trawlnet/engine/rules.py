@@ -59,6 +59,8 @@ def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float
         case Again.PATIENT if task.waits < policy.patience:
             # A time that the server names is obeyed; only without one does the delay double.
             return task.postponed(now + (asked_wait or policy.delay(task.key, task.waits)))
+        case Again.QUEUED:
+            return replace(task, due=now + (asked_wait or policy.delay(task.key, 0)))
         case _:
             return None
 

@@ -99,7 +99,7 @@ def _troubled(snap: Snapshot) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`4s`, `1m05s`, `2h03m`, `3d04h`: at most two units."""
+    """`4s`, `1m05s`, `2h03m`, `3d04h`, `412d`, `27y`: at most two units, and never long."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -107,7 +107,15 @@ def duration(seconds: float) -> str:
         return f"{whole // 60}m{whole % 60:02d}s"
     if whole < 86_400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+    days = whole // 86_400
+    if days < 100:
+        return f"{days}d{whole % 86_400 // 3600:02d}h"
+    if days < 10_000:
+        return f"{days}d"
+    return f"{min(days // 365, _MANY_YEARS)}y"
+
+
+_MANY_YEARS = 9_999  # A forecast from next to nothing can have any length.
 
 
 def size(count: int) -> str:

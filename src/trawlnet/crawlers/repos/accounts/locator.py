@@ -92,8 +92,13 @@ class AccountLocator:
             if parked.until < math.inf:
                 raise
             return Outcome(Reason.UNAVAILABLE, lane=parked.lane, detail="the directory is blocked")
-        if isinstance(found, Outcome) and not found.lane:
-            return replace(found, lane=lane_of(self.resolver.directory_of(did)))
+        if isinstance(found, Outcome) and found.lane:
+            return found
+        lane = lane_of(self.resolver.directory_of(did))
+        if isinstance(found, Outcome):
+            return replace(found, lane=lane)
+        # The task ends with what its own server said: nobody else tells the gate of this answer.
+        self.gate.observe(lane, Outcome(Reason.OK))
         return found
 
     async def _looked_up(self, did: str) -> RepoIdentity | Outcome:
