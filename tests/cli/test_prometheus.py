@@ -34,7 +34,8 @@ OF_TARGETS = {"__name__", "instance", "job", "workspace", "le"}
 FOREIGN = ("process_", "scrape_", "up", "python_")
 # The source is read once, before the first scrape: nothing has happened between two of them.
 RARE = (names.PAGE_DIDS,)
-NO_CHOICE = {"$workspace": ".*", "$instance": ".*", "$crawler": ".*", "$__rate_interval": "1m"}
+# All that was ever scraped: what is rare may have happened before a board has its turn.
+NO_CHOICE = {"$workspace": ".*", "$instance": ".*", "$crawler": ".*", "$__rate_interval": "1h"}
 
 
 @dataclass(frozen=True, slots=True)
