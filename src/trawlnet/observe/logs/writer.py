@@ -259,7 +259,7 @@ def _message(record: logging.LogRecord) -> str:
         return str(record.msg)  # Wrong format arguments must not raise here.
 
 
-_SHOWN = ("key", "lane", "reason", "detail", "path", "error")  # Fields that people see.
+_SHOWN = ("key", "lane", "host", "reason", "detail", "path", "error")  # Fields that people see.
 
 
 log = logging.getLogger(__name__)
