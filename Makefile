@@ -49,7 +49,7 @@ demo: $(DEMO_READY) ## crawl a simulated network, kill it half-way, carry on, ch
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## the whole suite
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
 	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow' $(QUICK)

@@ -9,11 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 from tests.crash.nursery import Nursery, has_ended, nursery_of
+from tests.support.long import times
 from tests.support.pds.scan import COMMENT, EPRINT, LIKE, TAG, bench_for, pdses_on, write
 from tests.support.pds.sim_model import SimPds
 from tests.support.pds.sim_world import PdsWorld, serve_pdses
 
-KILLS = 12
+KILLS = times(8, 24)
 MOST_BETWEEN = 40  # Requests from one start to its kill.
 
 

@@ -13,11 +13,12 @@ import pytest
 from tests.support.atproto.odd_directory import OddDirectory, serving
 from tests.support.atproto.plc_truth import check_whole, lines_of
 from tests.support.atproto.visitor import open_world
+from tests.support.long import times
 from tests.support.program import environment
 from trawlnet.sim.atproto.plc_stream import StreamHabits
 from trawlnet.tables.clickhouse.open import opened
 
-KILLS = 9
+KILLS = times(6, 12)
 # The program itself, with small batches: many instants to be killed at in a short log.
 PROGRAM = """
 import sys
@@ -98,7 +99,7 @@ def test_a_mirror_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
     asyncio.run(test())
 
 
-STREAM_KILLS = 6
+STREAM_KILLS = times(4, 12)
 
 
 @pytest.mark.slow

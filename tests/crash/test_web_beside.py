@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.nursery import Nursery, has_ended, nursery_of, size_of
+from tests.support.long import times
 from tests.support.web.captures import read_captures
 from tests.support.web.site import KEYS, config_for, gaps, index, reachable
 from tests.support.world_thread import in_thread
@@ -29,7 +30,7 @@ from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.files import is_held
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
-KILLS = 12
+KILLS = times(8, 24)
 RATE = 20  # Requests per second to a host: slow enough to be killed in time.
 MOST_BETWEEN = 4_000  # Bytes of the log of the one that is killed, from its start on.
 IDLE = 2.0  # Seconds after which one is killed that has nothing to do.

@@ -19,7 +19,7 @@ checked() {
     # Leaks are not looked for: the interpreter itself keeps much until it ends. The fuzzer looks for them.
     # shellcheck disable=SC2086  # The list of tests is meant to split.
     (cd "$root" && LD_PRELOAD="$(${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
-        TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS="${TRAWLNET_TWIN_ROUNDS:-4000}" PYTHONPATH=$lib \
+        TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS="${TRAWLNET_TWIN_ROUNDS:-2000}" PYTHONPATH=$lib \
         "$python" -m pytest -q -p no:cacheprovider $tests)
 }
 

@@ -33,7 +33,7 @@ from trawlnet.atproto.firehose.tree_plain import key_layer
 from trawlnet.sim.repository.live import CommitEvent, LiveOp, LiveRepo
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=100000 pytest tests/property -k firehose
-ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
+ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "4000"))
 
 pytestmark = needs_native
 

@@ -36,7 +36,7 @@ if HAS_NATIVE:
     from trawlnet.native import _repo
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=100000 pytest tests/property/test_native_twin.py
-ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
+ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "4000"))
 
 pytestmark = needs_native
 

@@ -19,7 +19,7 @@ from trawlnet.webpage.links import PageLink, elements, merged
 from trawlnet.webpage.links_plain import TAGS, WORDS_BUDGET, Raw
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=1000000 pytest <this file>
-ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000")) // 4
+ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "4000")) // 4
 
 reader = page_reader()
 pytestmark = pytest.mark.skipif(reader is None, reason="the reader of pages was not compiled")

@@ -22,7 +22,7 @@ from trawlnet.malformed import Malformed
 if HAS_NATIVE:
     from trawlnet.native import _repo
 
-ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
+ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "4000"))
 TELLING = b'"\\{}[]:,0123456789-.eut$lbA/= \n\x00\x1f\x7f\x80\xc3\xa9\xff'
 
 pytestmark = needs_native

@@ -28,7 +28,7 @@ from trawlnet.archive.format.record_counts import RecordCounts, new_counts
 from trawlnet.archive.format.record_counts_plain import PlainRecordCounts
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=1000000 pytest <this file>
-ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
+ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "4000"))
 
 COUNTERS = [pytest.param(PlainRecordCounts, id="plain")]
 if HAS_NATIVE:
