@@ -5,8 +5,8 @@
 MANIFEST describes a running network of reference servers: `plc`, `pds`, `password`, and `accounts`
 with did, handle, pds and status. Accounts write, update, delete, leave, come back, move to another
 server and are deleted, while the follower is killed with SIGKILL again and again. At the end every
-record that the servers list must be in the archive and in the folded events with the same JSON,
-and nothing else.
+record that the servers list must be in the archive, in the folded events and, unless it is told
+--live-tables off, in the table of records with the same JSON, and nothing else.
 """
 
 from __future__ import annotations
@@ -383,6 +383,29 @@ def compare(network: Network, workspace: Path) -> tuple[list[str], Counter[str]]
     return wrong, counts
 
 
+def tabled(workspace: Path) -> dict[str, Truth]:
+    """Records by DID as the table has them."""
+    sql = "SELECT repo, collection, rkey, record_json FROM repo_records"
+    command = [*PROGRAM, "query", "-w", str(workspace), sql, "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode:
+        raise SystemExit(f"the table cannot be read: {ran.stderr}")
+    records: dict[str, Truth] = {}
+    for line in ran.stdout.splitlines():
+        row = json.loads(line)
+        path = f"{row['collection']}/{row['rkey']}"
+        records.setdefault(row["repo"], {})[path] = normal(json.loads(row["record_json"]))
+    return records
+
+
+def compare_table(network: Network, workspace: Path) -> list[str]:
+    found, wrong = tabled(workspace), list[str]()
+    for account in network.accounts:
+        truth = {path: one["value"] for path, one in network.truth(account).items()}
+        wrong += differences("table", account, truth, found.get(account.did, {}))
+    return wrong
+
+
 def differences(what: str, account: Account, truth: Truth, found: Truth) -> Iterator[str]:
     who = f"{what} {account.did} ({account.pds}, active: {account.is_active})"
     for path in sorted(truth.keys() - found.keys()):
@@ -445,6 +468,9 @@ def trial(
         print(f"{len(wrong)} differences left", file=sys.stderr, flush=True)
         time.sleep(3)
     code = follower.stop()
+    if (arguments.workspace / "tables").exists():
+        wrong += compare_table(network, arguments.workspace)
+        counts["tables compared"] += 1
     for line in wrong[:50]:
         print(line)
     print(f"acts: {dict(network.done)}; refused: {dict(network.failed)}")
