@@ -230,6 +230,8 @@ def test_what_is_gone_is_neither_printed_nor_counted(home: Path, ask: Ask) -> No
     ran = ask("repos", "cat", "archive", "--did", "did:plc:b", cwd=home)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: did:plc:b is gone: takendown\nhint: ")
+    copy = ask("repos", "car", "archive", "--did", "did:plc:b", "-o", "b.car", cwd=home)
+    assert copy.code == 1 and copy.err == ran.err and not (home / "b.car").exists()
     row = ask("repos", "tally", "archive", "--json", cwd=home).rows[0]
     assert (row["repos"], row["tombstoned"]) == (2, 1)
 

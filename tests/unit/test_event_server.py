@@ -153,6 +153,11 @@ def test_what_is_wrong_is_said_before_the_upgrade(tmp_path: Path) -> None:
                 await served.subscribe("cursor=soon")
             assert refused.value.response.status_code == 400
             assert b"cursor" in refused.value.response.body
+            dids = "&".join(f"wantedDids=did:plc:{n:a>24}".translate(NO_DIGITS) for n in range(400))
+            with pytest.raises(InvalidStatus) as too_long:
+                await served.subscribe(dids)
+            assert too_long.value.response.status_code == 400
+            assert b"send more in a message" in too_long.value.response.body
             async with served.subscribe():
                 with pytest.raises(InvalidStatus) as busy:
                     await served.subscribe()
@@ -170,6 +175,7 @@ def test_what_is_wrong_is_said_before_the_upgrade(tmp_path: Path) -> None:
     within_patience(scenario())
 
 
+NO_DIGITS = str.maketrans("0123456789", "bcdefghijk")
 BAD = [
     "nonsense",
     json.dumps({"type": "options_update", "payload": {"wantedDids": ["nobody"]}}),

@@ -267,6 +267,18 @@ def test_word_about_an_account_is_confirmed_by_a_visit(
         assert judge.change.states[DID].standing is Standing.DESYNCHRONIZED
 
 
+@pytest.mark.parametrize("active", [True, False])
+def test_an_unknown_account_that_left_is_visited(court: Court, active: bool) -> None:
+    """A visit may have read it before, and come to its end after this."""
+    court.state = None
+    judge = court.judge(account_frame(active=active))
+    assert is_due_at_once(judge) is not active
+    assert not judge.events
+    if not active:
+        state = judge.change.states[DID]
+        assert state.standing is Standing.DESYNCHRONIZED and state.missed_at == NOW
+
+
 def test_a_server_says_nothing_about_the_accounts_of_others(court: Court) -> None:
     judge = court.judge(account_frame(active=False), upstream=STRANGER)
     assert not judge.change.due

@@ -13,7 +13,7 @@ import orjson
 from trawlnet.archive.compact import Compaction, plan_compaction
 from trawlnet.archive.compact import compact as act
 from trawlnet.archive.format.rca import RcaError
-from trawlnet.archive.lookup import look_up, records
+from trawlnet.archive.lookup import RepoLookup, look_up, records
 from trawlnet.archive.reader import MANIFEST, Damage
 from trawlnet.archive.tally import inspect as look
 from trawlnet.archive.tally import tally as count
@@ -104,11 +104,7 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
             raise CliError(
                 f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
             )
-        if found.tombstone is not None:
-            raise CliError(
-                f"{did} is gone: {found.tombstone.reason}",
-                "its block stays in the segment until: trawlnet repos compact",
-            )
+        refuse_if_gone(found, did)
         broken = bool(found.damage)
         for one in records(found.segment, found.block, lambda name: fnmatchcase(name, collection)):
             if isinstance(one, Damage):
@@ -121,6 +117,15 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
             sys.stdout.buffer.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
     return 1 if broken else 0
+
+
+def refuse_if_gone(found: RepoLookup, did: str) -> None:
+    """What a tombstone covers is not given away, although its bytes are there still."""
+    if found.tombstone is not None:
+        raise CliError(
+            f"{did} is gone: {found.tombstone.reason}",
+            "its block stays in the segment until: trawlnet repos compact",
+        )
 
 
 def _refuse_of_fleet(folder: Path) -> None:

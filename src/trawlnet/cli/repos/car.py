@@ -15,7 +15,7 @@ from trawlnet.cli.common.archive_location import place_shown, reading
 from trawlnet.cli.common.errors import CliError, Exit
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.verb import PLAIN, Verb
-from trawlnet.cli.repos.archive import Did, Where
+from trawlnet.cli.repos.archive import Did, Where, refuse_if_gone
 from trawlnet.storage.files import disk_errors, replace_file
 
 Output = Annotated[
@@ -39,6 +39,7 @@ def car(place: Where, did: Did, output: Output = None) -> int:
             raise CliError(
                 f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
             )
+        refuse_if_gone(found, did)
         try:
             with found.segment.open() as fd:
                 data = repo_car(fd, found.block)

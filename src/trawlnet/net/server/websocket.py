@@ -9,22 +9,39 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame
+from websockets.http11 import Request
 
 STALLED = "stalled"  # In the state of a connection's scope: it was hung up on for not reading.
 SLOW = "ConsumerTooSlow: nothing was read for too long; reconnect with your cursor"
 _STALL_SECONDS = 30.0  # That a client may read next to nothing.
 _LAST_SECONDS = 5.0  # To take what was sent before the connection is cut.
 _MOST_FRAMES = 1000  # Of one message: empty ones have no size to bound them by.
+_UNREADABLE = b"no request that can be read: lines have 8 KB at most; send more in a message\n"
 _POLICY = 1008
 _TOO_BIG = 1009
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
     """The library waits without end for a client that reads nothing, answers its pings all the
-    same, and collects the empty frames of a message that does not end."""
+    same, collects the empty frames of a message that does not end, and does not answer a request
+    that it cannot read."""
 
     stall_seconds = _STALL_SECONDS
     _stall: asyncio.TimerHandle | None = None
+
+    _is_asked: bool = False
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self._is_asked:
+            head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+            size = b"Content-Length: %d\r\n\r\n" % len(_UNREADABLE)
+            self.transport.write(head + size + _UNREADABLE)
+            self.transport.close()
+
+    def handle_connect(self, event: Request) -> None:
+        self._is_asked = True
+        super().handle_connect(event)
 
     def pause_writing(self) -> None:
         super().pause_writing()

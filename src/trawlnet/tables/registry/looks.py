@@ -87,7 +87,7 @@ class RegistryLooks:
                     for url in await self._places(transaction, did, news):
                         moved = did in news.moved
                         asked[await room.ask(url, did, is_moved=moved)] += 1
-            if news.is_gap or news.is_anew:
+            if news.is_gap or news.is_anew or asked["overflow"]:
                 await self._ask_after_gap(transaction, news.home, now)
             if news.is_anew:
                 await transaction.run(self._sql("forget_stream"), {"host": stream.host})

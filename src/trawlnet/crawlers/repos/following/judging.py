@@ -186,6 +186,9 @@ class Judge:
         """The word of a server, and not signed: a visit finds out, and then it is published."""
         state = self.states.get(frame.did)
         if state is None:
+            # A visit may have read it before it left, and not be stored yet.
+            if not frame.active and is_storable(frame.did):
+                self.resync(frame.did, LiveState(), ResyncCause.ACCOUNT)
             return
         if not self._is_heard_from(upstream, frame.did):
             self.doubted.add(frame.did)  # A server that the account has left, or is coming to.
