@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.support.repos.event_server import Served, event_server, texts
@@ -158,6 +158,10 @@ def test_what_is_wrong_is_said_before_the_upgrade(tmp_path: Path) -> None:
                 await served.subscribe(dids)
             assert too_long.value.response.status_code == 400
             assert b"send more in a message" in too_long.value.response.body
+            with pytest.raises(InvalidStatus) as elsewhere:
+                await connect(f"ws://{served.host}/nope")
+            assert elsewhere.value.response.status_code == 404
+            assert b"/subscribe" in elsewhere.value.response.body
             async with served.subscribe():
                 with pytest.raises(InvalidStatus) as busy:
                     await served.subscribe()

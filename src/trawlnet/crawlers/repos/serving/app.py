@@ -35,6 +35,7 @@ def make_app(site: EventSite) -> ASGIApp:
     return Starlette(
         routes=[
             WebSocketRoute("/subscribe", partial(_subscribe, site)),
+            WebSocketRoute("/{place:path}", _elsewhere),
             *(Route(path, partial(handler, site), methods=["GET"]) for path, handler in routes),
         ]
     )
@@ -60,6 +61,10 @@ async def _subscribe(site: EventSite, socket: WebSocket) -> None:
     finally:
         site.meter.clients -= 1
         site.meter.gone(why)
+
+
+async def _elsewhere(socket: WebSocket) -> None:
+    await socket.send_denial_response(PlainTextResponse("the stream is at /subscribe\n", 404))
 
 
 async def _home(site: EventSite, request: Request) -> Response:
