@@ -21,7 +21,7 @@ from trawlnet.captures.records import latest, read_index
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
 
-KILLS = times(15, 100)
+KILLS = times(10, 100)
 MOST_BETWEEN = 4_000  # Bytes of the index from a start to its kill: some thirty keys.
 # What can be written but not settled when the process dies: one batch and what it wrote before.
 IN_FLIGHT = 512

@@ -21,8 +21,8 @@ from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.net.clock import SystemClock
 from trawlnet.stores.lmdb.notes import open_notes
 
-KILLS = times(12, 30)
-FOLD_KILLS = times(10, 25)
+KILLS = times(6, 30)
+FOLD_KILLS = times(6, 25)
 
 
 def revs_of(life: LivingRepo) -> list[str]:

@@ -21,7 +21,7 @@ DIDS = [f"did:plc:{letter * 24}" for letter in "abc"]
 CURRENT = Query("current", "SELECT repo, rkey, record_json FROM repo_records FINAL ORDER BY ALL")
 BEGINNING = 4  # Repositories, their records, the segment, and the position.
 STATEMENTS = 4  # Changes; who is gone, and their records; the position.
-ROUNDS = times(6, 12)
+ROUNDS = times(4, 12)
 
 
 def test_whichever_statement_is_the_last_the_table_is_what_the_log_says(tmp_path: Path) -> None:

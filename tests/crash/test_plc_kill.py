@@ -18,7 +18,7 @@ from tests.support.program import environment
 from trawlnet.sim.atproto.plc_stream import StreamHabits
 from trawlnet.tables.clickhouse.open import opened
 
-KILLS = times(6, 12)
+KILLS = times(4, 12)
 # The program itself, with small batches: many instants to be killed at in a short log.
 PROGRAM = """
 import sys
@@ -99,7 +99,7 @@ def test_a_mirror_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
     asyncio.run(test())
 
 
-STREAM_KILLS = times(4, 12)
+STREAM_KILLS = times(3, 12)
 
 
 @pytest.mark.slow

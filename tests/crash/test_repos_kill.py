@@ -19,7 +19,7 @@ from tests.support.servers import redis_server, require_package
 from tests.support.world_thread import in_thread
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 
-KILLS = times(15, 100)
+KILLS = times(8, 100)
 RPS = 8.0  # To each of eight hosts: some twenty seconds of work.
 MOST_BETWEEN = 6_000  # Bytes of the archive from a start to its kill.
 

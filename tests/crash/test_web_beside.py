@@ -30,7 +30,7 @@ from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.files import is_held
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
-KILLS = times(8, 24)
+KILLS = times(5, 24)
 RATE = 20  # Requests per second to a host: slow enough to be killed in time.
 MOST_BETWEEN = 4_000  # Bytes of the log of the one that is killed, from its start on.
 IDLE = 2.0  # Seconds after which one is killed that has nothing to do.

@@ -34,7 +34,7 @@ from trawlnet.crawlers.web.config import LimitsSection
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import WebWorld, serve_web
 
-KILLS = times(15, 100)
+KILLS = times(10, 100)
 MOST_BETWEEN = 5_000  # Bytes of the capture log from a start to its kill: some pages.
 LOGGED = "requests.jsonl"
 # A page whose receipt was lost is asked for again: as many as were in flight or waiting to settle.

@@ -19,6 +19,7 @@ from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.trouble import ConnectionDropped, TooLarge, Trouble
 from trawlnet.sim.atproto.live.event_log import FirehoseLog, LoggedEvent, error_frame, info_frame
 
+LONGEST_FAILURE = 12 * 3600.0  # Seconds.
 _NSID = "com.atproto.sync.subscribeRepos"
 
 
@@ -30,15 +31,23 @@ class LivingHttp(WorldHttp):
         name, start, run = urlsplit(url).netloc, self._clock.now(), world.run
         world.moment("request")
         number = sum(row.host == name for row in world.log)
-        first, count = world.spec.fails
         await self._clock.sleep(world.spec.latency)
-        if name.startswith("pds") and first <= number < first + count:
+        if name.startswith("pds") and self._is_failing(name, number):
             given = Answer(503, b"no")
         else:
             given = answer(world, url)
         if run == world.run:
             world.log.append(Row(name, url, start, self._clock.now(), given.status, 0.0, run))
         return WorldStream(given, url, self._clock.now())
+
+    def _is_failing(self, name: str, number: int) -> bool:
+        world: Any = self._world
+        first, count = world.spec.fails
+        if not first <= number < first + count:
+            return False
+        # Whoever waits six hours between two visits would meet thirty failures for a week.
+        since = world.failing_since.setdefault(name, self._clock.now())
+        return bool(self._clock.now() < since + LONGEST_FAILURE)
 
 
 class Sockets:

@@ -99,6 +99,7 @@ class LivingWorld:
         self._true: list[Mapping[str, Any]] = []
         self.log: list[Row] = []
         self.run = 1
+        self.failing_since: dict[str, float] = {}  # By host.
         self.behind: dict[str, Callable[[], bool]] = {}  # Whether an upstream has more to tell.
         self.moment: Callable[[str], None] = lambda what: None
         self._random = random.Random(spec.seed)
