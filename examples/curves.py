@@ -1,4 +1,4 @@
-"""Numbers out of hashes, and signatures on the two curves of atproto, checked slowly."""
+"""Signatures on the two curves of atproto, checked slowly."""
 
 from hashlib import sha256
 
@@ -14,11 +14,6 @@ CURVES = {1: (P, P - 3, P_B, P_N, P_G), 2: (K, 0, 7, K_N, K_G)}
 
 def number(data, order="big"):
     return int.from_bytes(data, order)
-
-
-def height(key):
-    """The layer of a key in the tree: half of the zero bits that its hash begins with."""
-    return (256 - number(sha256(key).digest()).bit_length()) // 2
 
 
 def point(data, p, a, b):

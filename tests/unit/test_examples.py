@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from importlib.util import module_from_spec, spec_from_file_location
@@ -18,8 +18,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.frozen.ice import thaw
 from tests.support.program import PATIENCE, environment, wait_until
-from tests.support.repos.made_segments import write
+from tests.support.repos.living import LivingArchive, LivingRepo, did_of, pack
+from tests.support.repos.made_segments import make_block, write
 from tests.support.repos.provable import (
     PROVABLE,
     odd_records,
@@ -28,7 +30,14 @@ from tests.support.repos.provable import (
     some_records,
 )
 from tests.support.repository.reading import read_header
+from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.format.content import ExtractOptions
+from trawlnet.archive.reader import find_segments
+from trawlnet.archive.tally import open_all
+from trawlnet.archive.tombstones import Tombstone, append_tombstones
+from trawlnet.archive.verify import Proven, prove_folded, verify_segment
 from trawlnet.atproto.identity.keys import Curve
+from trawlnet.cli.main import run
 from trawlnet.sim.private_key import PrivateKey
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -179,9 +188,17 @@ def test_what_is_crawled_already_is_not_asked_for_again(tmp_path: Path, api: Slo
     assert len(published(folder)) == len(reachable())
 
 
-def test_a_reader_of_150_lines_proves_repositories(tmp_path: Path) -> None:
-    reader = EXAMPLES / "read_rca2.py"
-    assert len(reader.read_text().splitlines()) <= 150
+RCA_READER = EXAMPLES / "read_rca2.py"
+
+
+def read_rca2(*arguments: object) -> str:
+    words = [sys.executable, str(RCA_READER), *map(str, arguments)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return ran.stdout
+
+
+def test_a_short_reader_proves_repositories(tmp_path: Path) -> None:
+    assert len(RCA_READER.read_text().splitlines()) <= 190
     records = [some_records(1, 300), {**odd_records(), **some_records(2)}, {}, some_records(3, 90)]
     globs: list[tuple[str, ...]] = [(), (), (), ("a.b.c",)]
     dids = [f"did:plc:{letter * 24}" for letter in "abcd"]
@@ -192,10 +209,69 @@ def test_a_reader_of_150_lines_proves_repositories(tmp_path: Path) -> None:
     ]
     wrong = provable_block(signed_car(some_records(4), "did:plc:" + "e" * 24), key=keys[0])
     write(tmp_path, [*blocks, wrong])
-    words = [sys.executable, str(reader), str(tmp_path / "segment_0001.rca")]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    rows = [line.split() for line in told.stdout.splitlines()]
+    rows = [line.split() for line in read_rca2(tmp_path).splitlines()]
     assert [row[:2] for row in rows[:4]] == [[did, "proven"] for did in dids]
     assert "not" in rows[4]
     for what, did, key, row in zip(records, dids, keys, rows, strict=False):
         assert row[-1] == str(read_header(signed_car(what, did, key)).roots[0])
+
+
+def shown_by_cat(archive: Path, dids: Iterable[str], capfd: pytest.CaptureFixture[str]) -> str:
+    """Of each in turn; nothing of one that is gone."""
+    capfd.readouterr()
+    for did in dids:
+        run(["repos", "cat", str(archive), "--did", did])
+    return capfd.readouterr().out
+
+
+def proven_now(archive: Path) -> dict[str, str]:
+    """The commit of every repository that the real reader proves."""
+    proven: list[Proven] = []
+    census = take_census(open_all(find_segments(archive), []), load_tombstones(archive))
+    for path in find_segments(archive):
+        verify_segment(path, tell=proven.append, census=census)
+    assert not list(prove_folded(census, proven.append))
+    return {one.verdict.did: one.verdict.root for one in proven if one.verdict.proven}
+
+
+def test_a_short_reader_shows_what_deltas_and_tombstones_have_left(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    past = LivingArchive(tmp_path)
+    gone, back, raced, again = past.lives[:4]
+    append_tombstones(
+        tmp_path, [Tombstone(one.did, "takendown", one.now_us) for one in (gone, back, raced)]
+    )
+    (tmp_path / "tombstones.jsonl").open("a").write('{"did": "cut short')
+    back.change()
+    again.change()  # Crawled anew: what was followed before is superseded.
+    write(tmp_path, [pack(raced.change()), back.signed_block(), pack(back.change())])
+    write(tmp_path, [again.signed_block(), pack(again.change())])
+    first, upon, lost, lone, filtered = (LivingRepo(50 + n, did=did_of(50 + n)) for n in range(5))
+    write(tmp_path, [make_block(first.did), make_block(upon.did), pack(upon.change())])
+    lost.change()
+    some = ExtractOptions(proof=True, collections=("a.b.c",))
+    write(tmp_path, [lost.full, pack(lost.change()), pack(lone.change())])
+    write(tmp_path, [filtered.signed_block(some), pack(filtered.change())])
+    slow = LivingRepo(60, did=did_of(60))
+    late = replace(slow.change(), crawled_at_us=1)  # Its clock was set back.
+    write(tmp_path, [slow.full, pack(late)])
+    lives = (*past.lives, first, upon, lost, lone, filtered, slow)
+    dids = sorted(life.did for life in lives)
+    proven = {did: rest for did, *rest in map(str.split, read_rca2(tmp_path).splitlines())}
+    assert proven.keys() == set(dids) - {gone.did, raced.did, lone.did}
+    for did in dids:
+        assert read_rca2(tmp_path, did) == shown_by_cat(tmp_path, [did], capfd), did
+    now = {did: rest[1] for did, rest in proven.items() if rest[0] == "proven"}
+    assert now == proven_now(tmp_path)
+    assert len(now) > len(past.lives) - 2 and filtered.did not in now
+
+
+def test_a_short_reader_shows_an_archive_of_earlier_code(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    archive = thaw("rca-2-deltas", tmp_path) / "archive"
+    proven = {did: rest for did, *rest in map(str.split, read_rca2(archive).splitlines())}
+    now = {did: rest[1] for did, rest in proven.items() if rest[0] == "proven"}
+    assert now == proven_now(archive) and len(now) < len(proven)
+    assert read_rca2(archive, *proven) == shown_by_cat(archive, proven, capfd)
