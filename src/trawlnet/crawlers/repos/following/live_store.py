@@ -33,6 +33,7 @@ _HELD = "held"
 _COMPARING = "comparing"
 _FIGURES = "figures"
 _PUBLISHED = "published"
+_FOLLOWED = "followed"
 _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
 _NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
@@ -93,6 +94,7 @@ class LiveStore:
         self._comparing = notes.table(_COMPARING)
         self._figures = notes.table(_FIGURES)
         self._published = notes.table(_PUBLISHED)
+        self._followed = notes.table(_FOLLOWED)
 
     @classmethod
     def open(cls, state: Path) -> LiveStore:
@@ -159,6 +161,11 @@ class LiveStore:
             self._compare(txn, change, figures)
             txn.put(_ALL, _ENCODER.encode(figures), db=self._figures)
         return figures
+
+    def follow(self, hosts: Iterable[str]) -> None:
+        """From now on these are followed, and no others."""
+        with self._notes.writing(self._followed) as txn:
+            txn.put(_ALL, _ENCODER.encode(sorted(hosts)))
 
     def begin_adopting(self, bases: Mapping[str, str]) -> None:
         """Before blocks are written: which rev of each repository was published so far."""
@@ -261,6 +268,7 @@ def _added(figures: LiveFigures, change: LiveChange, counts: StandingCounts) -> 
 class LiveLook(NamedTuple):
     figures: LiveFigures
     cursors: Mapping[str, HostCursor]
+    followed: frozenset[str] | None  # Hosts, by the last process; None: nobody has written it down.
 
 
 def look_at_live(state: Path) -> LiveLook | None:
@@ -271,7 +279,9 @@ def look_at_live(state: Path) -> LiveLook | None:
     cursors = {
         host.decode(): _CURSOR.decode(one) for host, one in notes_in(state / FOLDER, _CURSORS)
     }
-    return LiveLook(_FIGURES_OF.decode(figures[_ALL]), cursors)
+    hosts = dict(notes_in(state / FOLDER, _FOLLOWED)).get(_ALL)
+    followed = None if hosts is None else frozenset(msgspec.msgpack.decode(hosts, type=list[str]))
+    return LiveLook(_FIGURES_OF.decode(figures[_ALL]), cursors, followed)
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -70,6 +70,7 @@ async def followed(
     handler = cast(ReposHandler, parts.handler)
     limits = VisitLimits(config.resyncs_per_hour)
     follower = await _follower(config, parts, ground, stack)
+    follower.parts.live.follow(one.host for one in upstreams)
     frontier = SharedFrontier(ground.store)
     resyncs = Resyncs(follower, frontier, handler.census, ground.rates, limits, clock)
     lookups = IdentityLookups(

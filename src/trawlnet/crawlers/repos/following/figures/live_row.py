@@ -36,5 +36,11 @@ def live_at_rest(state: Path, now: float) -> dict[str, Any] | None:
     look = look_at_live(state)
     if look is None:
         return None
-    ages = [now - at for one in look.cursors.values() if (at := seconds_of(one.time)) is not None]
+    times = [
+        seconds_of(one.time)
+        for host, one in look.cursors.items()
+        # One that is no longer followed is not behind: it is left.
+        if look.followed is None or host in look.followed
+    ]
+    ages = [now - at for at in times if at is not None]
     return live_row(look.figures, look.cursors, max(0.0, *ages) if ages else None)

@@ -1,0 +1,44 @@
+"""What `status` says about streams that nobody reads at the moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
+from trawlnet.crawlers.repos.following.figures.live_row import live_at_rest
+from trawlnet.crawlers.repos.following.live_store import LiveChange, LiveStore
+
+NOW = 1_767_225_660.0  # A minute into 2026.
+CURSORS = {
+    "old.example": HostCursor(7, "2020-01-01T00:00:00Z"),
+    "relay.example": HostCursor(8, "2026-01-01T00:00:00Z"),
+}
+
+
+def saved(folder: Path, *followed: str) -> None:
+    live = LiveStore.open(folder)
+    live.apply(LiveChange(cursors=dict(CURSORS)))
+    if followed:
+        live.follow(followed)
+    live.close()
+
+
+def test_only_streams_that_the_last_process_followed_are_behind(tmp_path: Path) -> None:
+    saved(tmp_path, "old.example")
+    saved(tmp_path, "relay.example", "new.example")
+    row = live_at_rest(tmp_path, NOW)
+    assert row is not None
+    assert row["seconds_behind"] == 60.0
+    assert row["cursor"] == {"old.example": 7, "relay.example": 8}, "where it would go on"
+
+
+def test_before_any_message_of_those_that_are_followed_nothing_is_known(tmp_path: Path) -> None:
+    saved(tmp_path, "new.example")
+    row = live_at_rest(tmp_path, NOW)
+    assert row is not None and row["seconds_behind"] is None
+
+
+def test_of_a_process_that_did_not_say_whom_it_followed_all_count(tmp_path: Path) -> None:
+    saved(tmp_path)
+    row = live_at_rest(tmp_path, NOW)
+    assert row is not None and row["seconds_behind"] > 5 * 365 * 86_400
