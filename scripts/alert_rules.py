@@ -9,6 +9,7 @@ from board_panels import FAILED
 
 from trawlnet.crawlers.repos.following.figures.live_alerts import (
     ALERT_BEHIND,
+    CATCH_UP_GAIN,
     REJECTED_LEAST,
     REJECTED_SHARE,
 )
@@ -176,9 +177,10 @@ RULES: tuple[Rule, ...] = (
         Owner.REPOS,
         "warning",
         "5m",
-        f"{names.FOLLOW_BEHIND} > {ALERT_BEHIND:g} and {names.FOLLOW_CONNECTED} == 1",
-        "What is published of a firehose is more than five minutes old.",
-        "After a pause it catches up by itself. Else look at the CPU and the disk of the machine.",
+        f"{names.FOLLOW_BEHIND} > {ALERT_BEHIND:g} and {names.FOLLOW_CONNECTED} == 1"
+        f" and delta({names.FOLLOW_BEHIND}[5m]) > -{CATCH_UP_GAIN * ALERT_BEHIND:g}",
+        "What is published of a firehose is more than five minutes old, and is not catching up.",
+        "Look at the CPU and the disk of the machine.",
     ),
     Rule(
         "TrawlnetFollowNotConnected",

@@ -245,6 +245,7 @@ CASES: tuple[Case, ...] = (
         ("ten minutes behind, and connected", _stream("600x60", 1)),
         ("two minutes behind", _stream("120x60", 1)),
     ),
+    Case("TrawlnetFollowBehind", "ten hours behind, and catching up", _stream("36000-60x60", 1)),
     Case("TrawlnetFollowBehind", "not connected: another alert says so", _stream("0+60x60", 0)),
     *_pair(
         "TrawlnetFollowNotConnected",

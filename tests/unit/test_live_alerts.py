@@ -33,29 +33,78 @@ def titles(alerts: list[Alert]) -> list[str]:
     return [one.title for one in alerts]
 
 
-def test_a_stream_that_falls_behind_is_told_of_once_and_again_when_it_has_caught_up() -> None:
+def test_a_stream_that_stays_behind_is_told_of_once_and_again_when_it_has_caught_up() -> None:
     rules = LiveAlerts(LIMIT)
-    steps = {0.0: [], 100.0: [], 101.0: [BEHIND], 5000.0: [], 51.0: [], 49.0: [BEHIND + OVER]}
-    for second, (behind, expected) in enumerate(steps.items()):
-        assert titles(rules.looked(look(second, {"a.example": behind}))) == expected, behind
-    assert titles(rules.looked(look(9, {"a.example": 99.0}))) == []
+    steps = [
+        (0.0, 0.0, []),
+        (1.0, 101.0, []),
+        (101.0, 200.0, []),
+        (102.0, 201.0, [BEHIND]),
+        (103.0, 5000.0, []),
+        (104.0, 51.0, []),
+        (105.0, 49.0, [BEHIND + OVER]),
+        (106.0, 99.0, []),
+        (500.0, 99.0, []),
+    ]
+    for at, behind, expected in steps:
+        assert titles(rules.looked(look(at, {"a.example": behind}))) == expected, (at, behind)
+
+
+def test_one_that_catches_up_after_hours_without_a_process_is_not_told_of() -> None:
+    """However long that takes, and although each single look finds it far behind."""
+    rules = LiveAlerts(LIMIT)
+    behind, at = 36_000.0, 0.0
+    while behind > 0:
+        assert rules.looked(look(at, {"a.example": behind})) == [], behind
+        at, behind = at + 1, behind - 2
+
+
+def test_one_that_stops_catching_up_is_told_of_after_the_limit() -> None:
+    rules = LiveAlerts(LIMIT)
+    for at in range(50):
+        assert rules.looked(look(at, {"a.example": 36_000.0 - 10 * at})) == []
+    for at in range(50, 150):
+        assert rules.looked(look(at, {"a.example": 35_510.0})) == [], at
+    assert titles(rules.looked(look(150, {"a.example": 35_510.0}))) == [BEHIND]
+
+
+def test_one_that_hardly_gains_is_told_of() -> None:
+    """It would take for ever: some milliseconds a second are no catching up."""
+    rules = LiveAlerts(LIMIT)
+    told = [rules.looked(look(at, {"a.example": 36_000.0 - 0.01 * at})) for at in range(150)]
+    assert [titles(alerts) for alerts in told if alerts] == [[BEHIND]]
+
+
+def late(rules: LiveAlerts, behind: Mapping[str, float], at: float) -> list[Alert]:
+    """They are so far behind for longer than the limit."""
+    rules.looked(look(at, behind))
+    return rules.looked(look(at + LIMIT + 1, behind))
 
 
 def test_each_stream_has_its_own_delay_and_a_message_names_few() -> None:
     rules = LiveAlerts(LIMIT)
-    (alert,) = rules.looked(look(0, {"a.example": 600.0, "b.example": 1.0}))
+    (alert,) = late(rules, {"a.example": 600.0, "b.example": 1.0}, 0)
     assert "a.example" in alert.text and "10 minutes" in alert.text and "b" not in alert.fields
     many = {f"h{number}.example": 200.0 for number in range(9)}
-    (alert,) = rules.looked(look(1, {"a.example": 600.0} | many))
+    (alert,) = late(rules, {"a.example": 600.0} | many, 500)
     assert "and 4 more" in alert.text and len(alert.fields) == 5
 
 
 def test_one_that_is_cut_off_while_behind_has_not_caught_up() -> None:
     rules = LiveAlerts(LIMIT)
-    assert titles(rules.looked(look(0, {"a.example": 101.0}))) == [BEHIND]
-    assert titles(rules.looked(look(1, {}, {"a.example": 1.0}))) == []
-    assert titles(rules.looked(look(2, {"a.example": 99.0}))) == []
-    assert titles(rules.looked(look(3, {"a.example": 1.0}))) == [BEHIND + OVER]
+    assert titles(late(rules, {"a.example": 101.0}, 0)) == [BEHIND]
+    assert titles(rules.looked(look(201, {}, {"a.example": 201.0}))) == []
+    assert titles(rules.looked(look(202, {"a.example": 99.0}))) == []
+    assert titles(rules.looked(look(203, {"a.example": 1.0}))) == [BEHIND + OVER]
+
+
+def test_time_without_a_connection_is_no_time_of_catching_up() -> None:
+    rules = LiveAlerts(LIMIT)
+    assert rules.looked(look(0, {"a.example": 600.0})) == []
+    assert rules.looked(look(1, {}, {"a.example": 1.0})) == []
+    assert rules.looked(look(99, {"a.example": 700.0})) == []
+    assert titles(rules.looked(look(198, {"a.example": 700.0}))) == []
+    assert titles(rules.looked(look(200, {"a.example": 700.0}))) == [BEHIND]
 
 
 def test_a_firehose_without_a_connection_is_told_of_after_the_limit() -> None:

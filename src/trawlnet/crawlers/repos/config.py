@@ -92,8 +92,8 @@ class ReposConfig(BaseModel):
     alert_behind: Seconds = Field(
         ALERT_BEHIND,
         gt=0,
-        description="Alert when a firehose is further behind than this, or not connected for "
-        "longer.",
+        description="Alert when a firehose stays further behind than this for as long, or is not "
+        "connected for longer.",
     )
     source: SourceKind | None = Field(
         None,

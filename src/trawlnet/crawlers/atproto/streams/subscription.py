@@ -30,6 +30,7 @@ FUTURE = "FutureCursor"
 _BATCH_FRAMES = 500
 _GATHER = 0.05  # Seconds that a first message waits for others.
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # Seconds before connecting again, doubling.
+_QUIET = 30.0  # Seconds without a message after which a server has told all that it has.
 _LOOK_BACK = 1000  # Numbers, at a server whose messages do not come in order.
 
 
@@ -108,14 +109,17 @@ class Subscription(Generic[B]):
         self._last: B | None = None  # That is durable.
         self._publishing_since = math.inf  # When the batch came that is made durable now.
         self._lag = 0.0  # Seconds that its last message had taken by then.
+        self._listening_since = math.inf  # Since when no message has come.
 
     def behind(self, now: float) -> float | None:
         """Seconds; None before the first message. While connected it is what the last message
-        took until it was durable, or what the next has waited: a quiet server is not behind."""
+        took until it was durable, or what the next has waited: a quiet server is not behind, even
+        if its last message was old when it came."""
         if self._last is None:
             return None
         if self.is_connected:
-            return max(self._lag, now - self._publishing_since)
+            waits, listens = now - self._publishing_since, now - self._listening_since
+            return 0.0 if waits < 0 and listens >= _QUIET else max(self._lag, waits)
         at = seconds_of(self._last.time)
         return None if at is None else max(0.0, now - at)
 
@@ -171,11 +175,13 @@ class Subscription(Generic[B]):
         async with asyncio.TaskGroup() as group:
             seen, publishing = saved.seq, None
             while True:
+                self._listening_since = self._clock.now()
                 try:
                     messages = await _gather(socket, self._dialler.batch_bytes)
                 except EXPECTED as error:
                     trouble = trouble_from(error, self.upstream.url)
                     return StreamNotice(trouble=f"{trouble.reason}: {trouble.detail}")
+                self._listening_since = math.inf
                 batch = await self._reader.check(self.upstream, messages, seen)
                 seen = batch.seq
                 if publishing is not None:

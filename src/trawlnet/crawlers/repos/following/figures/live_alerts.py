@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trawlnet.observe.alerts.rules import OVER
 from trawlnet.observe.alerts.shapes import Alert, Level
@@ -12,6 +13,9 @@ from trawlnet.observe.alerts.shapes import Alert, Level
 CRAWLER = "repos"
 BEHIND, AWAY, REJECTED = "firehose behind", "firehose not connected", "verification fails"
 ALERT_BEHIND = 300.0  # Seconds, unless the config has another number.
+# Share of the limit by which a delay must shrink within the limit: then it is being caught up with,
+# in ten times the delay at the latest.
+CATCH_UP_GAIN = 0.1
 REJECTED_SHARE = 0.1  # Share of rejected messages of the last minutes at which the alert begins.
 REJECTED_OVER = 0.05  # Share at which it ends.
 REJECTED_LEAST = 50  # The least number of rejected messages at which it begins.
@@ -29,12 +33,20 @@ class StreamsNow:
     rejected: Mapping[str, int]  # By reason, over all runs.
 
 
+class _Delay(NamedTuple):
+    """Of a stream that is too far behind: the last one by which it has gained."""
+
+    at: float
+    seconds: float
+
+
 class LiveAlerts:
     """Remembers the present conditions, so that their ends raise alerts, too."""
 
     def __init__(self, limit: float = ALERT_BEHIND) -> None:
-        self._limit = limit  # Seconds behind, or without a connection.
+        self._limit = limit  # Seconds behind, and for how long; or without a connection.
         self._behind: frozenset[str] = frozenset()  # Hosts.
+        self._delays: dict[str, _Delay] = {}  # By host.
         self._away: frozenset[str] = frozenset()
         self._is_rejecting = False
         self._past: deque[StreamsNow] = deque()  # As long as the span, and one before.
@@ -44,13 +56,12 @@ class LiveAlerts:
         return [*self._look_behind(now), *self._look_away(now), *self._look_rejected(now)]
 
     def _look_behind(self, now: StreamsNow) -> list[Alert]:
-        def is_behind(host: str, seconds: float) -> bool:
-            return seconds > self._limit * (_CAUGHT_UP if host in self._behind else 1.0)
-
         before = self._behind
         # One that is cut off while it is behind has not caught up.
-        self._behind = frozenset(h for h, seconds in now.behind.items() if is_behind(h, seconds))
-        self._behind |= before & now.away.keys()
+        found = {h for h, seconds in now.behind.items() if self._is_behind(h, seconds, now.at)}
+        self._behind = frozenset(found) | (before & now.away.keys())
+        for host in self._delays.keys() - now.behind.keys():
+            del self._delays[host]
         if fresh := self._behind - before:
             most = max(now.behind[host] for host in fresh)
             text = f"what is published is up to {_lasting(most)} old: {_named(fresh)}"
@@ -59,6 +70,19 @@ class LiveAlerts:
         if before and not self._behind:
             return [Alert(CRAWLER, BEHIND + OVER, "the stream is caught up with", now.at)]
         return []
+
+    def _is_behind(self, host: str, seconds: float, at: float) -> bool:
+        """After a pause every stream is; it is worth an alert when that does not get better."""
+        if host in self._behind:
+            return seconds > self._limit * _CAUGHT_UP
+        if seconds <= self._limit:
+            self._delays.pop(host, None)
+            return False
+        last = self._delays.get(host)
+        if last is None or seconds <= last.seconds - CATCH_UP_GAIN * self._limit:
+            self._delays[host] = _Delay(at, seconds)
+            return False
+        return at - last.at > self._limit
 
     def _look_away(self, now: StreamsNow) -> list[Alert]:
         before = self._away
