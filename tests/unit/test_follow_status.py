@@ -6,7 +6,9 @@ from pathlib import Path
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.repos.following.figures.live_row import live_at_rest
-from trawlnet.crawlers.repos.following.live_store import LiveChange, LiveStore
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, LiveStore
+from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, resync_wait
 
 NOW = 1_767_225_660.0  # A minute into 2026.
 CURSORS = {
@@ -42,3 +44,35 @@ def test_of_a_process_that_did_not_say_whom_it_followed_all_count(tmp_path: Path
     saved(tmp_path)
     row = live_at_rest(tmp_path, NOW)
     assert row is not None and row["seconds_behind"] > 5 * 365 * 86_400
+
+
+def waiting_until(at: float) -> LiveState:
+    return LiveState("rev", standing=Standing.DESYNCHRONIZED, asked_at=at, asks=3)
+
+
+def test_status_says_until_when_desynchronized_accounts_wait(tmp_path: Path) -> None:
+    live = LiveStore.open(tmp_path)
+    states = {
+        "did:plc:a": waiting_until(NOW + 60),
+        "did:plc:b": waiting_until(NOW + 3600),
+        "did:plc:c": LiveState("rev", asked_at=NOW + 1, missed_at=NOW),  # Only to be asked.
+        "did:plc:d": waiting_until(NOW + 90),
+    }
+    due = [DueVisit(did, state.asked_at) for did, state in states.items()]
+    # An earlier visit of one that has been put off since.
+    live.apply(LiveChange(states, [*due, DueVisit("did:plc:a", NOW + 30)]))
+    assert resync_wait(live.first_due(LOOKED_AT), live.states) == (3, NOW + 60, NOW + 3600)
+    live.close()
+    row = live_at_rest(tmp_path, NOW)
+    assert row is not None
+    assert row["resyncs_waiting"] == {
+        "accounts": 3,
+        "next_at": "2026-01-01T00:02:00Z",
+        "last_at": "2026-01-01T01:01:00Z",
+    }
+
+
+def test_without_one_nobody_waits(tmp_path: Path) -> None:
+    saved(tmp_path)
+    row = live_at_rest(tmp_path, NOW)
+    assert row is not None and row["resyncs_waiting"] == {"accounts": 0}

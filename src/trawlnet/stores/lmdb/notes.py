@@ -98,6 +98,13 @@ def known_notes(path: Path, table: str, keys: Iterable[bytes]) -> set[bytes]:
         return set() if txn is None else {key for key in keys if txn.get(key) is not None}
 
 
+def some_notes(path: Path, table: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Those of the keys that are in the table, with their values."""
+    with _looking(path, table) as txn:
+        found = {} if txn is None else {key: txn.get(key) for key in keys}
+    return {key: value for key, value in found.items() if value is not None}
+
+
 @contextmanager
 def _looking(path: Path, table: str) -> Iterator[Any]:
     """A read transaction; None if there is no file, or no such table in it."""

@@ -4,8 +4,9 @@ one transaction."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from trawlnet.crawlers.repos.following.figures.live_figures import (
 )
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause
-from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes
+from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes, some_notes
 from trawlnet.stores.lmdb.rows import digest
 
 FOLDER = "live"
@@ -224,20 +225,17 @@ class LiveStore:
 
     def due(self, now: float, most: int) -> list[DueVisit]:
         """Visits whose time has come, the earliest first."""
-        return [visit for visit in self._first_due(most) if visit.at <= now]
+        return [visit for visit in self.first_due(most) if visit.at <= now]
 
     def next_due(self) -> float | None:
-        for visit in self._first_due(1):
+        for visit in self.first_due(1):
             return visit.at
         return None
 
-    def _first_due(self, most: int) -> Iterator[DueVisit]:
+    def first_due(self, most: int) -> list[DueVisit]:
+        """The earliest, whether their time has come or not."""
         with self._notes.reading(self._due) as txn:
-            for number, (key, _) in enumerate(txn.cursor()):
-                if number >= most:
-                    return
-                at = int.from_bytes(key[:_DUE_TIME], "big") / 1e6
-                yield DueVisit(key[_DUE_TIME:].decode(), at)
+            return [_due_visit(key) for key, _ in islice(txn.cursor(), most)]
 
 
 def is_storable(did: str) -> bool:
@@ -247,6 +245,10 @@ def is_storable(did: str) -> bool:
 
 def _due_key(visit: DueVisit) -> bytes:
     return round(visit.at * 1e6).to_bytes(_DUE_TIME, "big") + visit.did.encode()
+
+
+def _due_visit(key: bytes) -> DueVisit:
+    return DueVisit(key[_DUE_TIME:].decode(), int.from_bytes(key[:_DUE_TIME], "big") / 1e6)
 
 
 def _added(figures: LiveFigures, change: LiveChange, counts: StandingCounts) -> LiveFigures:
@@ -269,6 +271,17 @@ class LiveLook(NamedTuple):
     figures: LiveFigures
     cursors: Mapping[str, HostCursor]
     followed: frozenset[str] | None  # Hosts, by the last process; None: nobody has written it down.
+
+
+def look_at_due(state: Path, most: int) -> list[DueVisit]:
+    """The earliest, for `status`."""
+    return [_due_visit(key) for key, _ in islice(notes_in(state / FOLDER, _DUE), most)]
+
+
+def look_at_states(state: Path, dids: Collection[str]) -> dict[str, LiveState]:
+    """Of those that are known, for `status`."""
+    found = some_notes(state / FOLDER, _ACCOUNTS, [did.encode() for did in dids])
+    return {did.decode(): _STATE.decode(packed) for did, packed in found.items()}
 
 
 def look_at_live(state: Path) -> LiveLook | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from trawlnet.atproto.firehose.refusal import Refusal
@@ -16,12 +17,14 @@ from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.frames import FrameKind
 from trawlnet.crawlers.repos.following.judging import Rejection
 from trawlnet.crawlers.repos.following.live_state import ResyncCause, ResyncEnd
+from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts
 from trawlnet.observe.metrics.follow import FollowFigures, UpstreamFigures
 
 _EVERY = 1.0  # Seconds.
+_COUNT_EVERY = 10  # Looks: accounts that wait are counted seldom.
 _LATELY = 30  # Looks: commits per second are those of the last half minute.
 _REASONS = (*Refusal, *Rejection)
 
@@ -49,11 +52,18 @@ class LiveMeter:
         self._outputs = outputs
         self._at_first = follower.figures
         self._past: deque[tuple[float, int]] = deque(maxlen=_LATELY)
+        self._wait = ResyncWait()
 
     async def run(self, control: Control) -> None:
-        while True:
+        for number in count():
+            if number % _COUNT_EVERY == 0:
+                self._wait = await self._follower.in_pool(self._counted)
             self._look()
             await asyncio.sleep(_EVERY)
+
+    def _counted(self) -> ResyncWait:
+        live = self._follower.parts.live
+        return resync_wait(live.first_due(LOOKED_AT), live.states)
 
     def _look(self) -> None:
         figures, now, yields = self._follower.figures, self._clock.now(), self._outputs.yields
@@ -127,7 +137,7 @@ class LiveMeter:
     def facts(self) -> Mapping[str, Any]:
         cursors = {one.upstream.host: self._follower.cursor(one.upstream) for one in self._streams}
         known = {host: one for host, one in cursors.items() if one is not None}
-        row = live_row(self._follower.figures, known, self._behind())
+        row = live_row(self._follower.figures, known, self._behind(), self._wait)
         held, now = self._follower.held, self._clock.now()
         row |= {
             "commits_per_s": round(self._rate(), 1),

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor, seconds_of
 from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
-from trawlnet.crawlers.repos.following.live_store import look_at_live
+from trawlnet.crawlers.repos.following.live_store import (
+    look_at_due,
+    look_at_live,
+    look_at_states,
+)
+from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 
 
 def live_row(
-    figures: LiveFigures, cursors: Mapping[str, HostCursor], behind: float | None
+    figures: LiveFigures,
+    cursors: Mapping[str, HostCursor],
+    behind: float | None,
+    wait: ResyncWait,
 ) -> dict[str, Any]:
     """`live` of `status`."""
     return {
@@ -22,6 +32,7 @@ def live_row(
         "verified": figures.verified,
         "rejected": figures.rejected,
         "desynchronized": figures.desynchronized,
+        "resyncs_waiting": _wait_row(wait),
         "resyncs": figures.resyncs,
         "resyncs_begun": figures.begun,
         "resyncs_ended": figures.ended,
@@ -43,4 +54,19 @@ def live_at_rest(state: Path, now: float) -> dict[str, Any] | None:
         if look.followed is None or host in look.followed
     ]
     ages = [now - at for at in times if at is not None]
-    return live_row(look.figures, look.cursors, max(0.0, *ages) if ages else None)
+    wait = resync_wait(look_at_due(state, LOOKED_AT), partial(look_at_states, state))
+    return live_row(look.figures, look.cursors, max(0.0, *ages) if ages else None, wait)
+
+
+def _wait_row(wait: ResyncWait) -> dict[str, Any]:
+    if wait.next_at is None or wait.last_at is None:
+        return {"accounts": 0}
+    return {
+        "accounts": wait.accounts,
+        "next_at": _iso(wait.next_at),
+        "last_at": _iso(wait.last_at),
+    }
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
