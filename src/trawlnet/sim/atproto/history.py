@@ -121,31 +121,32 @@ def _operation(
     rotation = [recovery.did_key, server.did_key]
     if account.story is Story.LEGACY_UPDATED:
         rotation = [recovery.did_key, account.keys[0].did_key]
+    # Fields in the order of the directory's database: shorter names first.
     return {
+        "prev": prev,
         "type": "plc_operation",
-        "rotationKeys": rotation,
-        "verificationMethods": {"atproto": key},
-        "alsoKnownAs": [f"at://{handle}"],
         "services": {
             "atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": endpoint},
         },
-        "prev": prev,
+        "alsoKnownAs": [f"at://{handle}"],
+        "rotationKeys": rotation,
+        "verificationMethods": {"atproto": key},
     }
 
 
 def _legacy(account: Account, endpoint: str) -> dict[str, Any]:
     return {
+        "prev": None,
         "type": "create",
-        "signingKey": account.keys[0].did_key,
-        "recoveryKey": account.keys[2].did_key,
         "handle": account.handle,
         "service": endpoint,
-        "prev": None,
+        "signingKey": account.keys[0].did_key,
+        "recoveryKey": account.keys[2].did_key,
     }
 
 
 def _tombstone(prev: str) -> dict[str, Any]:
-    return {"type": "plc_tombstone", "prev": prev}
+    return {"prev": prev, "type": "plc_tombstone"}
 
 
 def _step(
