@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -47,6 +48,12 @@ def texts(name: str, values: Iterable[str]) -> NativeColumn:
     return NativeColumn(name, "String", _ascii_texts(values) or _texts(values))
 
 
+def raw_texts(name: str, values: Sequence[bytes]) -> NativeColumn:
+    sizes = map(varint, map(len, values))
+    joined = b"".join(chain.from_iterable(zip(sizes, values, strict=True)))
+    return NativeColumn(name, "String", joined)
+
+
 def switches(name: str, values: Iterable[bool]) -> NativeColumn:
     return NativeColumn(name, "UInt8", bytes(values))
 
@@ -66,10 +73,14 @@ def instants(name: str, microseconds: Iterable[int]) -> NativeColumn:
 def _ascii_texts(values: list[str]) -> bytes:
     """Of short plain texts, as most are: the length of each is a character before it, and all are
     encoded at once. Empty for others."""
-    try:
-        joined = "".join([_LENGTHS[len(value)] + value for value in values])
-    except IndexError:
+    sizes = set(map(len, values))
+    if not sizes or max(sizes) >= len(_LENGTHS):
         return b""
+    if len(sizes) == 1:  # DIDs, CIDs, keys.
+        size = _LENGTHS[sizes.pop()]
+        joined = size + size.join(values)
+    else:
+        joined = "".join([_LENGTHS[len(value)] + value for value in values])
     return joined.encode() if joined.isascii() else b""
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from trawlnet.atproto.identity.plc_chain import ChainLink
 from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.ports import Tables, statement
@@ -19,9 +21,9 @@ _MIRROR = "plc"
 _LOOKUP = 2000
 
 
-@dataclass(slots=True)
-class OperationRow:
-    """One operation; also, when it is the newest that stands, the state of its DID."""
+class OperationRow(msgspec.Struct, gc=False):
+    """One operation; also, when it is the newest that stands, the state of its DID. The garbage
+    collector would look at each of a batch, and none can be part of a circle."""
 
     did: str
     cid: str
@@ -73,9 +75,7 @@ async def insert_operations(tables: Tables, rows: Sequence[OperationRow]) -> Non
     columns = [
         *_shared_columns(rows),
         native.texts("prev", [row.prev for row in rows]),
-        native.NativeColumn(
-            "operation_json", "String", b"".join(native.text(row.operation_json) for row in rows)
-        ),
+        native.raw_texts("operation_json", [row.operation_json for row in rows]),
         native.switches("nullified", [row.nullified for row in rows]),
     ]
     await _insert(tables, "insert_plc_operations", columns, len(rows))
