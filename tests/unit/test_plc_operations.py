@@ -14,10 +14,8 @@ from trawlnet.atproto.identity.plc_log import fold_log
 from trawlnet.crawlers.atproto.instants import microseconds
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
-    by_did,
-    continues,
+    chains,
     fold,
-    plain_head,
     read_line,
 )
 from trawlnet.malformed import Malformed
@@ -33,15 +31,10 @@ class TableOfLinks:
         self.heads = {}
 
     def store(self, rows):
-        groups = by_did(rows)
-        heads, odd = [], {}
-        for did, group in groups.items():
-            known = self.heads[did].cid if continues(group) and did in self.heads else ""
-            head = plain_head(group, known)
-            if head is None:
-                odd[did] = group
-            else:
-                heads.append(head)
+        batch = chains(rows)
+        known = {did: self.heads[did].cid for did in batch.building_on() if did in self.heads}
+        heads = batch.plain_heads(known)
+        odd = batch.odd_groups(rows)
         stored = {did: list(self.links.get(did, {}).values()) for did in odd}
         changes = fold(odd, stored)
         for row in rows:

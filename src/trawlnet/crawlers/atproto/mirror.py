@@ -177,16 +177,9 @@ class PlcMirror:
         self.tally.caught_up = batch.is_last
 
     async def _changes(self, rows: list[OperationRow]) -> operations.TableChanges:
-        groups = operations.by_did(rows)
-        building_on = [did for did, group in groups.items() if operations.continues(group)]
-        known = await plc.heads(self._tables, building_on)
-        heads, odd = [], {}
-        for did, group in groups.items():
-            head = operations.plain_head(group, known.get(did, ""))
-            if head is None:
-                odd[did] = group
-            else:
-                heads.append(head)
+        chains = operations.chains(rows)
+        heads = chains.plain_heads(await plc.heads(self._tables, chains.building_on()))
+        odd = chains.odd_groups(rows)
         changes = operations.fold(odd, await plc.links(self._tables, odd))
         changes.heads += heads
         return changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,27 +100,49 @@ class TableChanges:
     orphans: int = 0
 
 
-def by_did(rows: Sequence[OperationRow]) -> dict[str, list[OperationRow]]:
-    grouped: dict[str, list[OperationRow]] = {}
+@dataclass(slots=True)
+class Chains:
+    """A batch by DID, as far as its rows tell."""
+
+    first: dict[str, OperationRow] = field(default_factory=dict)
+    newest: dict[str, OperationRow] = field(default_factory=dict)
+    odd: set[str] = field(default_factory=set)  # DIDs whose operations do not follow one another.
+
+    def building_on(self) -> list[str]:
+        """The DIDs whose operations build on stored ones."""
+        return [did for did, row in self.first.items() if row.prev]
+
+    def plain_heads(self, stored: Mapping[str, str]) -> list[OperationRow]:
+        """The newest of each DID whose operations simply follow one another and the stored head.
+        Every other chain forks, repeats or has a hole: it is odd from now on, and all of it must
+        be looked at."""
+        for did, row in self.first.items():
+            if row.prev != (stored.get(did, "") if row.prev else ""):
+                self.odd.add(did)
+        return [row for did, row in self.newest.items() if did not in self.odd]
+
+    def odd_groups(self, rows: Iterable[OperationRow]) -> dict[str, list[OperationRow]]:
+        groups: dict[str, list[OperationRow]] = {did: [] for did in self.odd}
+        if groups:
+            for row in rows:
+                if row.did in groups:
+                    groups[row.did].append(row)
+        return groups
+
+
+def chains(rows: Iterable[OperationRow]) -> Chains:
+    found = Chains()
+    first, newest, odd = found.first, found.newest, found.odd
     for row in rows:
-        grouped.setdefault(row.did, []).append(row)
-    return grouped
-
-
-def continues(group: Sequence[OperationRow]) -> bool:
-    """Whether these operations of one DID build on stored ones."""
-    return group[0].prev != ""
-
-
-def plain_head(group: Sequence[OperationRow], head: str) -> OperationRow | None:
-    """The newest of operations that simply follow one another and the stored head; None when the
-    chain forks, repeats or has a hole, so that all of it must be looked at."""
-    newest: OperationRow | None = None
-    for row in group:
-        if row.nullified or row.prev != head:
-            return None
-        newest, head = row, row.cid
-    return newest
+        did = row.did
+        if did not in newest:
+            first[did] = row
+        elif newest[did].cid != row.prev:
+            odd.add(did)
+        if row.nullified:
+            odd.add(did)
+        newest[did] = row
+    return found
 
 
 def fold(
