@@ -24,6 +24,7 @@ _IMPORTED = (
     "trawlnet.cli.ids.crawler",
     "trawlnet.cli.pds.list",
     "trawlnet.cli.repos.archive",
+    "trawlnet.cli.repos.known_keys",
     "trawlnet.cli.repos.verify",
     "trawlnet.cli.web.crawl",
     "trawlnet.crawlers.ids.build",

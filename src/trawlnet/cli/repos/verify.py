@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from trawlnet.archive.census import Census, load_tombstones, take_census
@@ -17,33 +15,17 @@ from trawlnet.archive.reader import Damage, Place, find_segments
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.verify import Proven, prove_folded, verify_segment
 from trawlnet.atproto.identity.keys import PublicKey, parse_did_key
-from trawlnet.atproto.identity.plc import parse_log_line, state_after
-from trawlnet.atproto.identity.plc_log import check_log
 from trawlnet.cli.common.archive_location import reading, total_size
 from trawlnet.cli.common.bar import progress_bar
 from trawlnet.cli.common.errors import Exit, UsageTrouble
 from trawlnet.cli.common.flags import Json
 from trawlnet.cli.common.output import emit, say
-from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import PLAIN, Verb
-from trawlnet.cli.common.workspace import Workspace, find
 from trawlnet.cli.repos.archive import Where, damage_row
 from trawlnet.cli.repos.archive_tables import size_shown
-from trawlnet.cli.repos.plc import open_directory
-from trawlnet.crawlers.errors import Unanswered
-from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.tables_place import tables_place
-from trawlnet.engine.outcome import Reason
-from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.malformed import Malformed
-from trawlnet.net.client.answer import RequestLimits, outcome_of
-from trawlnet.net.clock import SystemClock
-from trawlnet.net.trouble import Trouble
-from trawlnet.tables.clickhouse.open import opened_to_read
-from trawlnet.tables.clickhouse.plc import signing_keys
 
-_LIMITS = RequestLimits(total=30.0, wire=4 << 20, inflated=4 << 20)  # Of one log.
-_NONE = (Reason.NOT_FOUND, Reason.DEACTIVATED)
 _AT_ONCE = 2000  # Repositories whose keys are looked up together.
 
 Proofs = Annotated[
@@ -79,8 +61,7 @@ PlcUrl = Annotated[
 ]
 
 _Counts = dict[str, int]
-_Keys = Mapping[str, Sequence[str]]  # By DID; none for one that nobody knows.
-_LookUp = Callable[[Sequence[str]], _Keys]
+LookUp = Callable[[Sequence[str]], Mapping[str, Sequence[str]]]  # Keys by DID; none if unknown.
 
 
 def verify(
@@ -153,7 +134,7 @@ def _sum_up(total: _Counts, census: Census, prover: _Prover | None, as_json: boo
 class _Prover:
     """Collects what was proven until enough keys can be looked up together."""
 
-    def __init__(self, look_up: _LookUp | None, as_json: bool) -> None:
+    def __init__(self, look_up: LookUp | None, as_json: bool) -> None:
         self._look_up = look_up
         self._as_json = as_json
         self._waiting: list[Proven] = []
@@ -203,56 +184,17 @@ def _parsed(keys: Sequence[str]) -> list[PublicKey]:
     return found
 
 
-def _look_up(workspace: Path | None, plc_url: str) -> _LookUp | None:
+def _look_up(workspace: Path | None, plc_url: str) -> LookUp | None:
     if workspace is not None and plc_url:
         raise UsageTrouble("keys are compared with one of them", "leave out -w or --plc-url")
+    # Most of what a command would load is for asking others, and a proof by itself asks nobody.
     if workspace is not None:
-        config = load_section(find(workspace, "repos"), ReposConfig).config
-        where = tables_place(config, workspace)
-
-        async def of_mirror(dids: Sequence[str]) -> _Keys:
-            async with opened_to_read(where) as tables:
-                return await signing_keys(tables, dids)
-
-        return lambda dids: asyncio.run(of_mirror(dids))
+        of_mirror: LookUp = load("trawlnet.cli.repos.known_keys:of_mirror")(workspace)
+        return of_mirror
     if plc_url:
-        flags: dict[str, Any] = {"plc_url": plc_url}
-        asked = load_section(Workspace(Path(), "repos"), ReposConfig, flags).config
-        return lambda dids: asyncio.run(keys_in_logs(asked, SystemClock(), dids))
+        of_directory: LookUp = load("trawlnet.cli.repos.known_keys:of_directory")(plc_url)
+        return of_directory
     return None
-
-
-async def keys_in_logs(
-    config: ReposConfig, clock: Clock, dids: Sequence[str]
-) -> dict[str, list[str]]:
-    """One request for each DID, at the pace of the mirror; every operation of each log is checked.
-    Raises Unanswered where the directory does not answer."""
-    found: dict[str, list[str]] = {}
-    async with open_directory(config, clock) as directory:
-        for did in dids:
-            answer = await directory.http.get(f"{directory.url}/{did}/log/audit", limits=_LIMITS)
-            if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
-                outcome = outcome_of(answer)
-                if outcome.reason in _NONE:
-                    continue
-                raise Unanswered(
-                    f"{directory.url} does not give the log of {did}: {outcome.detail}",
-                    "try again later, or compare with a mirror: -w",
-                )
-            found[did] = keys_of_log(did, answer.body)
-    return found
-
-
-def keys_of_log(did: str, body: bytes) -> list[str]:
-    """None for a log that does not prove itself."""
-    try:
-        log = [parse_log_line(line) for line in orjson.loads(body)]
-        undone = check_log(did, log).nullified
-        states = [state_after(did, one.operation) for one in log if one.cid not in undone]
-    except (ValueError, TypeError, Malformed):
-        return []
-    keys = ((state.verification_methods or {}).get("atproto") for state in states)
-    return [key for key in keys if key]
 
 
 VERIFY = Verb(verify, "repos verify ./net/archive", (*PLAIN, Exit.UNREACHABLE), "repos")
