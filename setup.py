@@ -10,7 +10,7 @@ from setuptools.errors import CompileError, LinkError
 
 NATIVE = Path("src/trawlnet/native")
 # The folders of each extension's sources.
-EXTENSIONS = {"_repo": ("repo", "json", "hash", "live"), "_page": ("page",)}
+EXTENSIONS = {"_repo": ("repo", "json", "hash", "live", "plc"), "_page": ("page",)}
 NEEDS_ZSTD = "pack"  # One more folder of _repo, where zstd can be linked.
 
 # CI sets TRAWLNET_NATIVE=require, so that a broken build fails there instead of falling back.

@@ -173,7 +173,7 @@ def main() -> None:
         each = cpu / given.operations * 1e6
         print(f"{name:5} {each:6.1f} us of CPU each, {cpu / first:5.2f} of now, {peak} MB at most")
         if name == "peer":
-            record("plc", {"CPU of the code before / of matching usual operations": cpu / first})
+            record("plc", {"CPU of the code before / of rows in C, heads remembered": cpu / first})
 
 
 if __name__ == "__main__":

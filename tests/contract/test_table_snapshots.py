@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import signal
@@ -56,6 +57,7 @@ def add(n: int) -> Query:
     return Query("add", f"INSERT INTO things SELECT {n}")
 
 
+@pytest.mark.slow
 def test_tables_are_read_while_they_are_open_and_stay_as_they_are(tmp_path):
     folder = tmp_path / "tables"
 
@@ -151,6 +153,28 @@ def test_files_that_vanish_meanwhile_are_looked_for_anew_but_not_for_ever(tmp_pa
     with pytest.raises(TablesError, match="change too fast"), snapshot.snapshot_of(tmp_path):
         pass
     assert list((tmp_path / "snapshots").iterdir()) == []
+
+
+def test_a_listing_that_missed_a_part_and_shows_a_later_one_is_not_believed(tmp_path, monkeypatch):
+    table = tmp_path / "store" / "abc" / "abcdef"
+    table.mkdir(parents=True)
+    listed = os.scandir
+
+    @contextlib.contextmanager
+    def scandir(folder):
+        with listed(folder) as entries:
+            seen = list(entries)
+        if folder == table and not seen:  # Two parts are written while it is listed.
+            for number in (1, 2):
+                (table / f"all_{number}_{number}_0").mkdir()
+            with listed(folder) as entries:
+                seen = [entry for entry in entries if entry.name == "all_2_2_0"]
+        yield iter(seen)
+
+    monkeypatch.setattr(snapshot.os, "scandir", scandir)
+    with snapshot.snapshot_of(tmp_path) as place:
+        parts = sorted(path.name for path in (place / "store" / "abc" / "abcdef").iterdir())
+    assert parts == ["all_1_1_0", "all_2_2_0"]
 
 
 def files_of(folder: Path) -> dict[Path, str]:

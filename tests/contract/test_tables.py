@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.clickhouse_front import ClickHouse, clickhouse_front
-from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse import native, plc
 from trawlnet.tables.clickhouse.open import STEPS, opened
+from trawlnet.tables.clickhouse.plc_rows import new_row
 from trawlnet.tables.clickhouse.ports import Query, statement
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesUnreachable
@@ -109,6 +110,25 @@ def test_a_list_of_thousands_is_looked_up_at_once(where):
             await tables.insert(ADD, things([(name, 1) for name in names]))
             known = Query("known", "SELECT count() FROM things WHERE name IN {names:Array(String)}")
             assert await tables.rows(known, {"names": [*names, "nobody"]}) == [[2000]]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("others", [0, 2000, 8000, 9000])
+def test_heads_are_looked_up_among_thousands(where, others):
+    def state(did, cid, seq):
+        return new_row(did, cid, "plc_operation", "", "", "", "", "", b"{}", False, seq, seq)
+
+    async def test():
+        async with opened(where) as tables:
+            await plc.insert_states(tables, [state("did:a", "1", 1), state("did:b", "2", 2)])
+            await plc.insert_states(tables, [state("did:a", "3", 3), state("did:c", "4", 4)])
+            nobody = [f"did:plc:{number:024}" for number in range(others)]
+            assert await plc.heads(tables, ["did:b", *nobody, "did:a"]) == {
+                "did:a": "3",
+                "did:b": "2",
+            }
+            assert await plc.heads(tables, nobody) == {}
 
     asyncio.run(test())
 

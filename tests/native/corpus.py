@@ -1,4 +1,4 @@
-"""Writes the fuzzers' seeds, sound and odd: repositories, frames, records, numbers and pages.
+"""Writes the fuzzers' seeds, sound and odd: repositories, frames, records, numbers, lines, pages.
 
 Most are small, which makes more executions; a few are as large as what crawls meet.
 """
@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.support.atproto.hostile_frames import hostile_frames  # noqa: E402 The path comes first.
 from tests.support.atproto.made_commits import made_repo, rev_at, some_changes  # noqa: E402
+from tests.support.atproto.made_export_lines import ODD, PLAIN, changed  # noqa: E402
 from tests.support.repos.made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
 from tests.support.repos.made_repos import (  # noqa: E402 The path comes first.
     DID,
@@ -50,6 +51,7 @@ def main(folder: Path) -> None:
     write_records(folder / "records")
     write_proofs(folder / "proofs")
     write_numbers(folder / "numbers")
+    write_export_lines(folder / "plc")
     write_pages(folder / "page")
 
 
@@ -110,6 +112,12 @@ def write_numbers(folder: Path) -> None:
     (folder / "subnormals").write_bytes(
         b"".join(rng.getrandbits(bits).to_bytes(8, "little") for bits in range(1, 53))
     )
+
+
+def write_export_lines(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, line in enumerate((PLAIN, changed(prev=None), *ODD)):
+        (folder / f"line-{number:03}").write_bytes(line)
 
 
 def write_pages(folder: Path) -> None:

@@ -26,7 +26,7 @@ for clang in ${FUZZ_CLANG-clang clang-19 clang-18 clang-17 clang-16 clang-15 cla
     fi
 done
 rm -f "$build/try.c"
-flags="-std=gnu11 -O1 -g -Wall -Wextra -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native/repo -I$native/json -I$native/hash -I$native/live"
+flags="-std=gnu11 -O1 -g -Wall -Wextra -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native/repo -I$native/json -I$native/hash -I$native/live -I$native/plc"
 if [ -n "$guided" ]; then
     cc="$guided $flags -DLIBFUZZER -fsanitize=fuzzer-no-link,$sanitizers"
     link="$guided $flags -fsanitize=fuzzer,$sanitizers"
@@ -46,7 +46,7 @@ build_target() { # TARGET
     wrapped=-Wl,--wrap=malloc,--wrap=realloc
     if [ "$1" != page ]; then
         [ -d "$build/core.o" ] || compile core.o "$here/fuzz_driver.c" \
-            $(find "$native/repo" "$native/json" "$native/hash" "$native/live" -name '*.c' ! -name 'module*.c')
+            $(find "$native/repo" "$native/json" "$native/hash" "$native/live" "$native/plc" -name '*.c' ! -name 'module*.c')
         compile "$1.o" "$here/fuzz_$1.c"
         $link -o "$build/$1" "$build/$1.o"/*.o "$build"/core.o/*.o -lm $wrapped
         return
@@ -76,7 +76,7 @@ run_guided() { # TARGET
 }
 
 "$python" "$here/corpus.py" "$build/corpus"
-for target in ${*:-extract live records proofs numbers page}; do
+for target in ${*:-extract live records proofs numbers plc page}; do
     build_target "$target"
     # What the interpreter keeps until it ends is no leak of ours.
     leaks=1

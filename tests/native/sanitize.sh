@@ -6,7 +6,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-$root/.venv/bin/python}
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
-tests="tests/unit/test_block_encoder.py tests/unit/test_zstd.py tests/unit/test_pack.py tests/unit/test_native_crc32.py tests/property/test_native_twin.py tests/property/test_record_counts.py tests/property/test_page_links.py tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py tests/unit/test_record_text.py tests/unit/test_firehose_frames.py tests/unit/test_firehose_hostile.py tests/property/test_firehose_twin.py tests/unit/test_proofs.py tests/property/test_proof_twin.py"
+tests="tests/unit/test_block_encoder.py tests/unit/test_zstd.py tests/unit/test_pack.py tests/unit/test_native_crc32.py tests/property/test_native_twin.py tests/property/test_record_counts.py tests/property/test_page_links.py tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py tests/unit/test_record_text.py tests/unit/test_firehose_frames.py tests/unit/test_firehose_hostile.py tests/property/test_firehose_twin.py tests/unit/test_proofs.py tests/property/test_proof_twin.py tests/property/test_usual_lines.py"
 
 checked() {
     portable=$1

@@ -1,10 +1,11 @@
-"""The short way from an export line to its row gives what the long way does, whatever comes."""
+"""The short way from an export line to its row gives what the long way does, whatever comes, and a
+compiled row gives the same columns as a plain one."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -12,36 +13,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.atproto.made_export_lines import LINE, ODD, PLAIN, changed
 from tests.support.atproto.plc_truth import lines_of
 from tests.support.atproto.visitor import open_world
+from tests.support.repos.extractors import needs_native
 from trawlnet.crawlers.atproto.export import number_of, parsed_line
-from trawlnet.crawlers.atproto.operations import read_line
-from trawlnet.crawlers.atproto.usual_lines import UsualLine, usual_line
+from trawlnet.crawlers.atproto.operations import read_line, used_origins
 from trawlnet.malformed import Malformed
-from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse import native, plc_rows_plain
+from trawlnet.tables.clickhouse.plc_rows import (
+    columns,
+    is_row,
+    new_row,
+    usual_row,
+)
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow
 
-OPERATION = {
-    "sig": "9NuYV7AqwHVTc0YuWzNV3CJafsSZWH7qCxHRUIP2xWlB-YexXC1OaYAnUayiCXLVzRQ8WBXIqF-SvZdNalwcjA",
-    "prev": "bafyreigcxay6ucqlwowfpu35alyxqtv3c4vsj7gmdtmnidsnqs6nblyarq",
-    "type": "plc_operation",
-    "services": {
-        "atproto_pds": {
-            "type": "AtprotoPersonalDataServer",
-            "endpoint": "https://shimeji.us-east.host.bsky.network",
-        }
-    },
-    "alsoKnownAs": ["at://somebody.bsky.social"],
-    "rotationKeys": ["did:key:zQ3shhCGUqDKjStzuDxPkTxN6ujddP4RkEKJJouJGRRkaLGbg"] * 2,
-    "verificationMethods": {"atproto": "did:key:zQ3shXjHeiBuRCKmM36cuYnm7YEMzhGnCmCyW92sRJ9pribSF"},
-}
-LINE = {
-    "type": "sequenced_op",
-    "seq": 7,
-    "did": "did:plc:z72i7hdynmk6r22z27h6tvur",
-    "operation": OPERATION,
-    "cid": "bafyreihmuvr3frdvd6vmdhucih277prdcfcezf67lasg5oekxoimnunjoq",
-    "createdAt": "2023-11-06T21:42:21.017Z",
-}
+FIELDS = OperationRow.__struct_fields__
+ORIGINS = used_origins(allow_private=False)
+
+
+def is_usual(text):
+    return usual_row(text, ORIGINS) is not None
 
 
 def long_way(text):
@@ -52,83 +45,24 @@ def long_way(text):
         return None
 
 
+def cells(row):
+    return [getattr(row, name) for name in FIELDS]
+
+
 def told(parsed):
     """Everything that a mirror makes of a line."""
     try:
-        row = read_line(parsed, allow_private=False)
+        row = cells(read_line(parsed, allow_private=False))
     except Malformed:
         row = None
-    return number_of(parsed), isinstance(parsed, dict | UsualLine), row
+    return number_of(parsed), isinstance(parsed, dict) or is_row(parsed), row
 
 
 def check(text):
-    assert told(parsed_line(text)) == told(long_way(text)), text
-
-
-def changed(**fields):
-    return orjson.dumps({**LINE, "operation": {**OPERATION, **fields}})
-
-
-PLAIN = orjson.dumps(LINE)
-ODD = [
-    json.dumps(LINE).encode(),
-    json.dumps(LINE, indent=1).replace("\n", " ").encode(),
-    PLAIN + b" ",
-    PLAIN.replace(b"somebody", b"some\\u0062ody"),
-    PLAIN.replace(b"https://", b"https:\\/\\/"),
-    PLAIN.replace(b"somebody", "björk".encode()),
-    PLAIN.replace(b"somebody", b"\xff\xfe"),
-    PLAIN.replace(b"somebody", b"some\x01body"),
-    PLAIN.replace(b"somebody", b"some\x7fbody"),
-    PLAIN.replace(b"somebody", b"\\ud800"),
-    PLAIN.replace(b'"sig":', b'"sig":"x","sig":'),
-    PLAIN.replace(b'"seq":7', b'"seq":6,"seq":7'),
-    PLAIN.replace(b'"seq":7', b'"seq":7.0'),
-    PLAIN.replace(b'"seq":7', b'"seq":0'),
-    PLAIN.replace(b'"seq":7', b'"seq":-7'),
-    PLAIN.replace(b'"seq":7', b'"seq":9223372036854775808'),
-    PLAIN.replace(b'"seq":7', b'"seq":1e400'),
-    PLAIN.replace(b'"seq":7', b'"seq":true'),
-    PLAIN.replace(b'"seq":7', b'"seq":null'),
-    PLAIN.replace(b"plc_operation", b"plc_tombstone"),
-    PLAIN.replace(b"plc_operation", b"something"),
-    PLAIN.replace(b"2023-11-06T21", b"2023-11-06 21"),
-    PLAIN.replace(b"2023-11-06T21", b"1823-11-06T21"),
-    PLAIN.replace(b"2023-11-06T21:42:21.017Z", b"2023-11-06T21:42:21.017"),
-    PLAIN.replace(b"did:plc", b"did_plc"),
-    PLAIN.replace(b"bafyreih", b"!"),
-    PLAIN.replace(b"bafyreig", b"!"),
-    PLAIN[:-1],
-    PLAIN + PLAIN,
-    b"",
-    b"null",
-    b"[]",
-    changed(prev=None),
-    changed(prev=""),
-    changed(prev=7),
-    changed(extra=1.50),
-    changed(alsoKnownAs=[]),
-    changed(alsoKnownAs=["https://x", "at://a.test", "at://b.test"]),
-    changed(alsoKnownAs=["at://" + "a" * 3000]),
-    changed(alsoKnownAs="at://a"),
-    changed(rotationKeys=[]),
-    changed(rotationKeys=[1]),
-    changed(verificationMethods={}),
-    changed(verificationMethods={"atproto": "k", "other": "k"}),
-    changed(verificationMethods={"atproto": 7}),
-    changed(verificationMethods={"atproto": "k" * 3000}),
-    changed(services={}),
-    changed(services={"atproto_pds": {"type": "x", "endpoint": ""}}),
-    changed(services={"atproto_pds": {"type": "x", "endpoint": " localhost "}}),
-    changed(services={"atproto_pds": {"type": "x", "endpoint": "e" * 3000}}),
-    changed(services={"atproto_pds": {"type": "x"}}),
-    changed(services={"atproto_pds": "x", "other": {}}),
-    changed(services={**OPERATION["services"], "other": {"type": "x", "endpoint": "y"}}),
-    orjson.dumps({name: LINE[name] for name in reversed(LINE)}),
-    orjson.dumps({**LINE, "operation": dict(reversed(OPERATION.items()))}),
-    orjson.dumps({**LINE, "nullified": False}),
-    orjson.dumps({**LINE, "operation": None}),
-]
+    expected = told(long_way(text))
+    assert told(parsed_line(text, ORIGINS)) == expected, text
+    plain = plc_rows_plain.usual_row(text, ORIGINS)
+    assert plain is None or cells(plain) == expected[-1], text
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
@@ -136,10 +70,40 @@ def test_an_odd_line_is_read_as_before(text):
     check(text)
 
 
-def test_the_usual_line_takes_the_short_way():
-    assert usual_line(PLAIN) is not None
-    assert usual_line(PLAIN.decode()) is not None
+@pytest.mark.parametrize("way", [usual_row, plc_rows_plain.usual_row], ids=["compiled", "plain"])
+def test_the_usual_line_takes_the_short_way(way):
+    for line in (PLAIN, changed(prev=None), orjson.dumps(dict(reversed(LINE.items())))):
+        assert way(line, ORIGINS) is not None
+        assert way(line.decode(), ORIGINS) is not None
+        assert way(memoryview(line), ORIGINS) is not None
+
+
+def test_the_usual_line_is_read_as_before():
     check(PLAIN)
+    check(PLAIN.decode())
+
+
+@needs_native
+def test_a_text_that_utf8_cannot_hold_is_no_usual_line():
+    assert not is_usual(PLAIN.decode().replace("somebody", "\ud800"))
+
+
+@needs_native
+def test_what_is_no_text_is_no_line():
+    for odd in (None, 7, [PLAIN]):
+        with pytest.raises(TypeError):
+            usual_row(odd, ORIGINS)
+    for origin in (None, "", ("https://a.test",), ("https://a.test", 7)):
+        with pytest.raises(TypeError):
+            usual_row(PLAIN, lambda endpoint, origin=origin: origin)
+    with pytest.raises(ZeroDivisionError):
+        usual_row(PLAIN, lambda endpoint: 1 // 0)
+
+
+@given(st.datetimes(datetime(1960, 1, 1), datetime(2110, 1, 1)))
+def test_an_instant_is_read_as_before(moment):
+    spelt = moment.replace(tzinfo=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    check(orjson.dumps({**LINE, "createdAt": spelt}))
 
 
 def test_every_line_of_a_simulated_directory_is_read_as_before(tmp_path):
@@ -151,8 +115,61 @@ def test_every_line_of_a_simulated_directory_is_read_as_before(tmp_path):
     for line in lines:
         check(orjson.dumps({name: line[name] for name in LINE}))
         check(orjson.dumps(line))
-    short = sum(usual_line(orjson.dumps({n: line[n] for n in LINE})) is not None for line in lines)
-    assert short > len(lines) / 2
+    assert (
+        sum(is_usual(orjson.dumps({n: line[n] for n in LINE})) for line in lines) > len(lines) / 2
+    )
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+ROWS = st.tuples(
+    *[TEXTS] * 8,
+    st.binary(max_size=300) | st.integers(0, 70_000).map(bytes),
+    st.booleans(),
+    *[st.integers(0, (1 << 63) - 1)] * 2,
+)
+
+
+@given(st.lists(ROWS, max_size=20), st.permutations(FIELDS), st.integers(0, len(FIELDS)))
+def test_rows_give_the_same_columns_either_way(rows, names, count):
+    made = [new_row(*row) for row in rows]
+    assert [tuple(cells(row)) for row in made] == rows
+    expected = plc_rows_plain.columns([OperationRow(*row) for row in rows], names[:count])
+    assert columns(made, names[:count]) == expected
+    for row in made:
+        row.nullified = not row.nullified
+    flags = [row[FIELDS.index("nullified")] for row in rows]
+    assert columns(made, ["nullified"]) == [native.switches("nullified", [not f for f in flags])]
+
+
+@needs_native
+def test_a_row_refuses_what_it_cannot_hold():
+    sound = dict(zip(FIELDS, [""] * 8 + [b"", False, 0, 0], strict=True))
+    for name, value in (("did", 7), ("cid", None), ("operation_json", ""), ("seq", "")):
+        with pytest.raises(TypeError):
+            new_row(**{**sound, name: value})
+    for name, value in (("seq", -1), ("time_us", -1), ("seq", 1 << 63), ("handle", "\ud800")):
+        with pytest.raises((ValueError, OverflowError)):
+            new_row(**{**sound, name: value})
+    with pytest.raises(TypeError):
+        new_row()
+    row = new_row(**sound)
+    with pytest.raises(AttributeError):
+        row.did = "x"
+    with pytest.raises(AttributeError):
+        del row.nullified
+
+
+@needs_native
+def test_columns_are_made_of_rows_alone():
+    row = new_row(*[""] * 8, b"", False, 0, 0)
+    for rows in ([row, None], [OperationRow(*cells(row))], (row,)):
+        with pytest.raises(TypeError):
+            columns(rows, ["did"])
+    for fields in (bytes([len(FIELDS)]), bytes(len(FIELDS) + 1)):
+        with pytest.raises(ValueError, match="do not have"):
+            new_row.columns([row], fields)
+    assert new_row.columns([], b"\0") == (b"",)
+    assert new_row.columns([row], b"") == ()
 
 
 LOGS = Path(__file__).parents[2].parent / "shared" / "fixtures" / "plc"

@@ -330,6 +330,7 @@ def test_tables_of_one_directory_are_not_mixed_with_another(log, tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_pages_of_dids_tell_whom_to_visit(log, tmp_path):
     async def test():
         async with serving(OddDirectory(log[0])) as url, opened(tmp_path / "tables") as tables:
@@ -378,6 +379,7 @@ def test_pages_of_dids_tell_whom_to_visit(log, tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_identities_are_resolved_from_their_documents(tmp_path):
     async def test():
         async with (

@@ -106,6 +106,7 @@ HABITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HABITS)
 def test_the_mirror_is_whole_however_the_stream_behaves(name, log, tmp_path):
     odd = OddDirectory(log[0][:FIRST])
@@ -126,6 +127,7 @@ def test_the_mirror_is_whole_however_the_stream_behaves(name, log, tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [404, 426, 500, 429])
 def test_without_a_stream_pages_do(status, log, tmp_path):
     odd = OddDirectory(log[0][:FIRST])

@@ -2,8 +2,8 @@
 
 There is no ClickHouse server among the packages that tests can install, so this stands in for one:
 the client, the HTTP and the engine that runs the SQL are real, only the piece between the last two
-is ours. Run as `python -m tests.support.clickhouse_front FOLDER PASSWORD`; prints its port when it
-is ready.
+is ours. Run as `python -m tests.support.clickhouse_front FOLDER PASSWORD PORT`; prints its port
+when it is ready.
 """
 
 from __future__ import annotations
@@ -147,28 +147,30 @@ class ClickHouse:
 
 
 @contextmanager
-def clickhouse_front(folder: Path, password: str = "open sesame") -> Iterator[ClickHouse]:
+def clickhouse_front(
+    folder: Path, password: str = "open sesame", port: int = 0
+) -> Iterator[ClickHouse]:
     process = subprocess.Popen(
-        child.module("support.clickhouse_front", folder, password),
+        child.module("support.clickhouse_front", folder, password, port),
         env=child.environment(),
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        assert port, "the front did not start"
-        yield ClickHouse(f"127.0.0.1:{port}", password, process)
+        told = process.stdout.readline().strip()
+        assert told, "the front did not start"
+        yield ClickHouse(f"127.0.0.1:{told}", password, process)
     finally:
         process.kill()
         process.wait()
 
 
-def main(folder: str, password: str) -> None:
+def main(folder: str, password: str, port: str) -> None:
     from chdb.session import Session
 
     Front.session, Front.password = Session(folder), password  # type: ignore[no-untyped-call]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Front)
+    server = ThreadingHTTPServer(("127.0.0.1", int(port)), Front)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)
     server.serve_forever()

@@ -8,17 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trawlnet.atproto.identity.instants import microseconds
 from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.atproto.identity.plc_log import fold_log
-from trawlnet.crawlers.atproto.instants import microseconds
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
-    chains,
+    Chains,
     fold,
     read_line,
 )
+from trawlnet.crawlers.atproto.recent_heads import RecentHeads
 from trawlnet.malformed import Malformed
+from trawlnet.tables.clickhouse.plc_rows import link_of, order_of
 
 LOGS = Path(__file__).parents[2].parent / "shared" / "fixtures" / "plc"
 
@@ -29,10 +31,14 @@ class TableOfLinks:
     def __init__(self):
         self.links = {}
         self.heads = {}
+        self.recent = RecentHeads(2)
 
-    def store(self, rows):
-        batch = chains(rows)
-        known = {did: self.heads[did].cid for did in batch.building_on() if did in self.heads}
+    def store(self, rows, cursor=0):
+        batch = Chains()
+        batch.add(rows)
+        building_on = batch.building_on()
+        known = {did: self.heads[did].cid for did in building_on if did in self.heads}
+        known |= self.recent.known(building_on)
         heads = batch.plain_heads(known)
         odd = batch.odd_groups(rows)
         stored = {did: list(self.links.get(did, {}).values()) for did in odd}
@@ -40,12 +46,13 @@ class TableOfLinks:
         for row in rows:
             before = self.links.setdefault(row.did, {}).get(row.cid)
             if before is None or not before.nullified:
-                self.links[row.did][row.cid] = row.link
+                self.links[row.did][row.cid] = link_of(row)
         for did, cid in changes.undone:
             self.links[did][cid] = self.links[did][cid]._replace(nullified=True)
         for row in heads + changes.heads:
-            if row.did not in self.heads or self.heads[row.did].order <= row.order:
+            if row.did not in self.heads or order_of(self.heads[row.did]) <= order_of(row):
                 self.heads[row.did] = row
+        self.recent.learn(batch, stored=cursor)
 
     def nullified(self, did):
         return {cid for cid, link in self.links[did].items() if link.nullified}
@@ -134,9 +141,11 @@ def test_batches_of_any_size_and_crashes_in_between_change_nothing(seed):
     while cursor < len(lines):
         end = min(len(lines), cursor + rng.randint(1, 6))
         # Rows are marked when they are folded, so each telling needs rows of its own.
-        table.store([read_line(line, allow_private=False) for line in lines[cursor:end]])
-        if rng.random() < 0.7:  # Else: killed before the cursor was saved.
+        table.store([read_line(line, allow_private=False) for line in lines[cursor:end]], cursor)
+        if rng.random() < 0.7:
             cursor = end
+        else:  # Killed before the cursor was saved.
+            table.recent = RecentHeads(2)
     for did, (_, head, undone) in chains.items():
         assert table.heads[did].cid == head
         assert table.nullified(did) == undone
@@ -188,7 +197,7 @@ def test_a_line_becomes_a_row():
         "https://pds.bsky.social",
         "did:key:zQ3sh",
     )
-    assert (row.seq, row.order, row.time_us) == (7, 7, 1_704_067_200_001_000)
+    assert (row.seq, order_of(row), row.time_us) == (7, 7, 1_704_067_200_001_000)
     assert json.loads(row.operation_json) == plain_line()["operation"]
 
 

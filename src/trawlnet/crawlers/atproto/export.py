@@ -15,14 +15,14 @@ from typing import Any
 
 import orjson
 
-from trawlnet.crawlers.atproto.operations import read_line
-from trawlnet.crawlers.atproto.usual_lines import UsualLine, usual_line
+from trawlnet.crawlers.atproto.operations import read_line, used_origins
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.net.client.answer import RequestLimits, Stream, outcome_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.tables.clickhouse.plc import OperationRow
+from trawlnet.tables.clickhouse.plc_rows import is_row, usual_row
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow, OriginOf
 
 PAGE = 1000  # Operations; the directory gives no more.
 _MOST_LINES = 10 * PAGE  # Of a directory that does not count; the rest is asked for anew.
@@ -50,7 +50,7 @@ class ExportCursor:
 class Lines:
     """The body of a page."""
 
-    rows: Sequence[Any]  # After JSON, usual ones with their schema; None where it was none.
+    rows: Sequence[Any]  # Usual ones as rows, others after JSON; None where it was none.
     is_cut: bool  # There was more, or would have been.
 
 
@@ -74,36 +74,37 @@ def page_url(plc: str, place: ExportCursor) -> str:
     return f"{url}&after={_iso(place.position - (0 if place.strictly else _MILLISECOND))}"
 
 
-async def fetch_lines(http: Getter, url: str, lane: str) -> Lines | Outcome:
+async def fetch_lines(http: Getter, url: str, lane: str, *, allow_private: bool) -> Lines | Outcome:
     """A body that breaks off is used as far as it came: lines are in order."""
     async with http.stream(url, lane=lane, limits=_LIMITS) as answer:
         if isinstance(answer, Trouble):
             return outcome_of(answer)
         if answer.reason is not Reason.OK:
             return Outcome(answer.reason, wait=answer.wait, detail=f"HTTP {answer.status}")
-        return await _read(answer)
+        return await _read(answer, allow_private)
 
 
-async def _read(answer: Stream) -> Lines | Outcome:
+async def _read(answer: Stream, allow_private: bool) -> Lines | Outcome:
     rows: list[Any] = []
     tail = b""
+    origin_of = used_origins(allow_private=allow_private)
     async for piece in answer:
         if isinstance(piece, Trouble):
             return Lines(rows, is_cut=True) if rows else outcome_of(piece)
         *whole, tail = (tail + piece).split(b"\n")
-        rows += [parsed_line(line) for line in whole if line.strip()]
+        rows += [parsed_line(line, origin_of) for line in whole if line.strip()]
         if len(rows) >= _MOST_LINES or len(tail) > _LONGEST_LINE:
             return Lines(rows or [None], is_cut=True)
     if tail.strip():
-        rows.append(parsed_line(tail))
+        rows.append(parsed_line(tail, origin_of))
     return Lines(rows, is_cut=False)
 
 
-def parsed_line(line: bytes | str) -> Any:
+def parsed_line(line: bytes | str, origin_of: OriginOf) -> Any:
     """None for what is no JSON, or too much of it."""
     if len(line) > _LONGEST_LINE:
         return None
-    usual = usual_line(line)
+    usual = usual_row(line, origin_of)
     if usual is not None:
         return usual
     try:
@@ -150,7 +151,7 @@ def _is_foreign(lines: Lines, place: ExportCursor) -> bool:
 
 
 def _has_objects(lines: Lines) -> bool:
-    return any(isinstance(line, dict | UsualLine) for line in lines.rows)
+    return any(isinstance(line, dict) or is_row(line) for line in lines.rows)
 
 
 def _after_seq(
@@ -165,8 +166,9 @@ def _after_seq(
 
 def number_of(line: Any) -> int | None:
     """Of a line in the numbered form."""
-    if type(line) is UsualLine:
-        return line.seq
+    if is_row(line):
+        number: int = line.seq
+        return number
     seq = line.get("seq") if isinstance(line, dict) else None
     return seq if type(seq) is int and 0 < seq < 1 << 63 else None
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.atproto import operations
-from trawlnet.crawlers.atproto.export import ExportCursor, ExportForm
+from trawlnet.crawlers.atproto.export import ExportCursor, ExportForm, ExportPage
+from trawlnet.crawlers.atproto.operations import Chains
 from trawlnet.crawlers.atproto.reader import Directory, ExportReader, MirrorCounts
+from trawlnet.crawlers.atproto.recent_heads import RecentHeads
 from trawlnet.crawlers.atproto.stream import StreamTries, gather, read_messages, stream_url
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.engine.gate import LaneParked
@@ -18,7 +20,8 @@ from trawlnet.net.client.websocket import WebSocket
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import EXPECTED, trouble_from
 from trawlnet.tables.clickhouse import plc
-from trawlnet.tables.clickhouse.plc import Cursor, OperationRow
+from trawlnet.tables.clickhouse.plc import Cursor
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow
 from trawlnet.tables.clickhouse.ports import Tables
 
 T = TypeVar("T")
@@ -32,8 +35,14 @@ _POLL_SECONDS = 5.0  # Between two looks at a directory that has told everything
 class _Batch:
     place: ExportCursor
     rows: list[OperationRow] = field(default_factory=list)
+    chains: Chains = field(default_factory=Chains)
     is_last: bool = False
     failure: Unanswered | None = None  # Why it is not fuller.
+
+    def add(self, page: ExportPage) -> None:
+        self.rows += page.rows
+        self.chains.add(page.rows)
+        self.place, self.is_last = page.place, page.is_last
 
 
 class PlcMirror:
@@ -49,6 +58,7 @@ class PlcMirror:
         self.tally = MirrorCounts()
         self._reader = ExportReader(directory, self.tally, tireless=follow)
         self._tries = StreamTries()
+        self._recent = RecentHeads()
 
     async def run(self, stored: Callable[[MirrorCounts], None]) -> None:
         """Until the directory has told everything, or as long as it is followed. Tells each batch
@@ -102,7 +112,9 @@ class PlcMirror:
                 page = heard.page
                 self.tally.malformed += page.malformed
                 if page.place != place:
-                    await self._store(_Batch(page.place, list(page.rows), is_last=True))
+                    batch = _Batch(place)
+                    batch.add(replace(page, is_last=True))
+                    await self._store(batch)
                     self.tally.streamed += len(page.rows)
                     self._tries.succeed()
                     place = page.place
@@ -155,8 +167,7 @@ class PlcMirror:
                 break
             if page is None:
                 break
-            batch.rows += page.rows
-            batch.place, batch.is_last = page.place, page.is_last
+            batch.add(page)
         return batch
 
     async def _store(self, batch: _Batch) -> None:
@@ -164,10 +175,11 @@ class PlcMirror:
         crash leaves undone is done again, and doing it twice changes nothing."""
         tables, rows = self._tables, batch.rows
         if rows:
-            changes = await self._changes(rows)
+            changes = await self._changes(batch)
             await plc.insert_operations(tables, rows)
             await plc.nullify(tables, changes.undone)
             await plc.insert_states(tables, changes.heads)
+            self._recent.learn(batch.chains, stored=self.tally.position)
             self.tally.operations += len(rows)
             self.tally.orphans += changes.orphans
         position, form = batch.place.position, batch.place.form
@@ -176,10 +188,13 @@ class PlcMirror:
         self.tally.position, self.tally.form = position, form
         self.tally.caught_up = batch.is_last
 
-    async def _changes(self, rows: list[OperationRow]) -> operations.TableChanges:
-        chains = operations.chains(rows)
-        heads = chains.plain_heads(await plc.heads(self._tables, chains.building_on()))
-        odd = chains.odd_groups(rows)
+    async def _changes(self, batch: _Batch) -> operations.TableChanges:
+        chains = batch.chains
+        building_on = chains.building_on()
+        stored = self._recent.known(building_on)
+        stored |= await plc.heads(self._tables, [did for did in building_on if did not in stored])
+        heads = chains.plain_heads(stored)
+        odd = chains.odd_groups(batch.rows)
         changes = operations.fold(odd, await plc.links(self._tables, odd))
         changes.heads += heads
         return changes

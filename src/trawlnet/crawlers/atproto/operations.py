@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from trawlnet.atproto.identity.instants import microseconds
 from trawlnet.atproto.identity.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.atproto.syntax import is_cid, is_did
-from trawlnet.crawlers.atproto.instants import microseconds
-from trawlnet.crawlers.atproto.usual_lines import UsualLine, usual_row
 from trawlnet.malformed import Malformed
-from trawlnet.tables.clickhouse.plc import OperationRow
+from trawlnet.tables.clickhouse.plc_rows import is_row, link_of, new_row
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow, OriginOf
 from trawlnet.webpage.origin import canonical_origin
 
 _LONGEST_TEXT = 2048  # Characters of a handle, a key, a type: what the protocol allows a DID.
+_REMEMBERED = 1 << 15  # Endpoints; the whole network has some 16,000 servers.
 UNREADABLE = "unreadable"  # The operation says nothing that we understand about its services.
 
 
 def read_line(row: Any, *, allow_private: bool) -> OperationRow:
     """One line of an export, after JSON. Raises Malformed."""
-    if type(row) is UsualLine:
-        return usual_row(row, allow_private=allow_private)
+    if is_row(row):
+        usual: OperationRow = row
+        return usual
     entry = parse_log_line(row)
     prev = entry.operation.get("prev")
     if not is_did(entry.did) or not is_cid(entry.cid) or not (prev is None or _is_link(prev)):
@@ -34,7 +37,7 @@ def read_line(row: Any, *, allow_private: bool) -> OperationRow:
     state = _state(entry)
     verification = (state.verification_methods or {}) if state else {}
     origin, refused = _endpoint(state, entry.operation, allow_private)
-    return OperationRow(
+    return new_row(
         did=entry.did,
         cid=entry.cid,
         operation_type=_clipped(entry.operation.get("type")),
@@ -48,6 +51,27 @@ def read_line(row: Any, *, allow_private: bool) -> OperationRow:
         seq=entry.seq or 0,
         time_us=microseconds(entry.created_at),
     )
+
+
+def used_origins(*, allow_private: bool) -> OriginOf:
+    """What makes origins of the endpoints of usual lines."""
+    return _any_origin if allow_private else _public_origin
+
+
+@lru_cache(_REMEMBERED)
+def _public_origin(endpoint: str) -> tuple[str, str]:
+    return _used_origin(endpoint, allow_private=False)
+
+
+@lru_cache(_REMEMBERED)
+def _any_origin(endpoint: str) -> tuple[str, str]:
+    return _used_origin(endpoint, allow_private=True)
+
+
+def _used_origin(written: str, *, allow_private: bool) -> tuple[str, str]:
+    """And why there is none."""
+    origin = canonical_origin(written, allow_private=allow_private)
+    return origin.url, str(origin.refused)
 
 
 def _state(entry: LogEntry) -> PlcState | None:
@@ -65,8 +89,7 @@ def _endpoint(state: PlcState | None, operation: Operation, allow_private: bool)
         return "", ""  # No endpoint is nothing to refuse.
     # A first form of the operation had the scheme left out; whatever was written counts.
     written = operation["service"] if operation.get("type") == "create" else state.pds
-    origin = canonical_origin(written, allow_private=allow_private)
-    return origin.url, str(origin.refused)
+    return _used_origin(written, allow_private=allow_private)
 
 
 def _json(operation: Operation) -> bytes:
@@ -104,20 +127,35 @@ class TableChanges:
 class Chains:
     """A batch by DID, as far as its rows tell."""
 
-    first: dict[str, OperationRow] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)  # What the first operation builds on.
     newest: dict[str, OperationRow] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)  # CIDs of the newest.
     odd: set[str] = field(default_factory=set)  # DIDs whose operations do not follow one another.
+
+    def add(self, rows: Iterable[OperationRow]) -> None:
+        first, newest, heads, odd = self.first, self.newest, self.heads, self.odd
+        for row in rows:
+            did, prev = row.did, row.prev
+            before = heads.get(did)
+            if before is None:
+                first[did] = prev
+            elif before != prev:
+                odd.add(did)
+            if row.nullified:
+                odd.add(did)
+            newest[did] = row
+            heads[did] = row.cid
 
     def building_on(self) -> list[str]:
         """The DIDs whose operations build on stored ones."""
-        return [did for did, row in self.first.items() if row.prev]
+        return [did for did, prev in self.first.items() if prev]
 
     def plain_heads(self, stored: Mapping[str, str]) -> list[OperationRow]:
         """The newest of each DID whose operations simply follow one another and the stored head.
         Every other chain forks, repeats or has a hole: it is odd from now on, and all of it must
         be looked at."""
-        for did, row in self.first.items():
-            if row.prev != (stored.get(did, "") if row.prev else ""):
+        for did, prev in self.first.items():
+            if prev and prev != stored.get(did, ""):
                 self.odd.add(did)
         return [row for did, row in self.newest.items() if did not in self.odd]
 
@@ -130,21 +168,6 @@ class Chains:
         return groups
 
 
-def chains(rows: Iterable[OperationRow]) -> Chains:
-    found = Chains()
-    first, newest, odd = found.first, found.newest, found.odd
-    for row in rows:
-        did = row.did
-        if did not in newest:
-            first[did] = row
-        elif newest[did].cid != row.prev:
-            odd.add(did)
-        if row.nullified:
-            odd.add(did)
-        newest[did] = row
-    return found
-
-
 def fold(
     groups: Mapping[str, Sequence[OperationRow]], stored: Mapping[str, Sequence[ChainLink]]
 ) -> TableChanges:
@@ -154,7 +177,7 @@ def fold(
         rows = {row.cid: row for row in group}
         before = {link.cid: link for link in stored.get(did, ())}
         links = before | {
-            row.cid: row.link._replace(nullified=row.nullified or _is_undone(row.cid, before))
+            row.cid: link_of(row)._replace(nullified=row.nullified or _is_undone(row.cid, before))
             for row in group
         }
         chain = fold_links(links.values())

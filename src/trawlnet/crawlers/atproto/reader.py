@@ -101,7 +101,12 @@ class ExportReader:
         tries = waits = 0
         while True:
             url = page_url(self._directory.url, place)
-            answer = await fetch_lines(self._directory.http, url, self._lane)
+            answer = await fetch_lines(
+                self._directory.http,
+                url,
+                self._lane,
+                allow_private=self._directory.allow_private,
+            )
             if isinstance(answer, Lines):
                 self._directory.gate.observe(self._lane, Outcome(Reason.OK))
                 self._heard = True

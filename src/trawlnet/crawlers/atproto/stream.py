@@ -18,6 +18,7 @@ from trawlnet.crawlers.atproto.export import (
     parsed_line,
     read_page,
 )
+from trawlnet.crawlers.atproto.operations import used_origins
 from trawlnet.net.client.websocket import WebSocket
 from trawlnet.net.trouble import EXPECTED, NotUpgraded
 
@@ -57,8 +58,9 @@ def read_messages(
 ) -> StreamedPage:
     """The operations that follow the place without a gap. What was told before is passed over."""
     lines, position, odd, why = [], place.position, 0, ""
+    origin_of = used_origins(allow_private=allow_private)
     for message in messages:
-        line = parsed_line(message)
+        line = parsed_line(message, origin_of)
         number = number_of(line)
         if number is None:
             odd += 1  # Another kind of message, or none at all.

@@ -7,7 +7,9 @@ import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+INSTANT: Final = "DateTime64(6, 'UTC')"
 
 
 class NativeColumn(NamedTuple):
@@ -67,7 +69,7 @@ def naturals(name: str, values: Iterable[int]) -> NativeColumn:
 
 
 def instants(name: str, microseconds: Iterable[int]) -> NativeColumn:
-    return NativeColumn(name, "DateTime64(6, 'UTC')", _packed("q", microseconds))
+    return NativeColumn(name, INSTANT, _packed("q", microseconds))
 
 
 def _ascii_texts(values: list[str]) -> bytes:

@@ -7,44 +7,23 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from trawlnet.atproto.identity.plc_chain import ChainLink
 from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse.native import NativeColumn
+from trawlnet.tables.clickhouse.plc_rows import columns, order_of
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow
 from trawlnet.tables.clickhouse.ports import Tables, statement
 
 T = TypeVar("T")
 
 TOMBSTONE = "plc_tombstone"
 _MIRROR = "plc"
+_SHARED = ("did", "cid", "operation_type", "handle", "pds", "pds_refused", "signing_key")
+_OPERATION = (*_SHARED, "prev", "operation_json", "nullified", "seq", "time_us")
+_STATE = (*_SHARED, "seq", "time_us")
 # A parameter of this many DIDs stays well below what a server takes in one field (128 KB).
 _LOOKUP = 2000
-
-
-class OperationRow(msgspec.Struct, gc=False):
-    """One operation; also, when it is the newest that stands, the state of its DID. The garbage
-    collector would look at each of a batch, and none can be part of a circle."""
-
-    did: str
-    cid: str
-    operation_type: str
-    handle: str
-    pds: str
-    pds_refused: str
-    signing_key: str
-    prev: str
-    operation_json: bytes
-    nullified: bool
-    seq: int
-    time_us: int
-
-    @property
-    def order(self) -> int:
-        return self.seq or self.time_us
-
-    @property
-    def link(self) -> ChainLink:
-        return ChainLink(self.cid, self.prev, self.order, self.nullified)
+_LISTS = ("first", "second", "third", "fourth")  # Of one look-up of heads.
 
 
 class DidRow(NamedTuple):
@@ -71,23 +50,25 @@ class Cursor:
     position: int  # A sequence number, or microseconds.
 
 
-async def insert_operations(tables: Tables, rows: Sequence[OperationRow]) -> None:
-    columns = [
-        *_shared_columns(rows),
-        native.texts("prev", [row.prev for row in rows]),
-        native.raw_texts("operation_json", [row.operation_json for row in rows]),
-        native.switches("nullified", [row.nullified for row in rows]),
-    ]
-    await _insert(tables, "insert_plc_operations", columns, len(rows))
+async def insert_operations(tables: Tables, rows: list[OperationRow]) -> None:
+    await _insert(
+        tables, "insert_plc_operations", _with_instants(columns(rows, _OPERATION)), len(rows)
+    )
 
 
-async def insert_states(tables: Tables, heads: Sequence[OperationRow]) -> None:
-    columns = [
-        *_shared_columns(heads),
+async def insert_states(tables: Tables, heads: list[OperationRow]) -> None:
+    states = _with_instants(columns(heads, _STATE))
+    states += [
         native.switches("tombstoned", [row.operation_type == TOMBSTONE for row in heads]),
-        native.naturals("version", [row.order for row in heads]),
+        native.naturals("version", [order_of(row) for row in heads]),
     ]
-    await _insert(tables, "insert_plc_did_state", columns, len(heads))
+    await _insert(tables, "insert_plc_did_state", states, len(heads))
+
+
+def _with_instants(found: list[NativeColumn]) -> list[NativeColumn]:
+    """And `created_at`, which is `time_us` by another type."""
+    (times,) = (column.data for column in found if column.name == "time_us")
+    return [*found, NativeColumn("created_at", native.INSTANT, times)]
 
 
 async def nullify(tables: Tables, undone: Sequence[tuple[str, str]]) -> None:
@@ -100,8 +81,11 @@ async def nullify(tables: Tables, undone: Sequence[tuple[str, str]]) -> None:
 async def heads(tables: Tables, dids: Collection[str]) -> dict[str, str]:
     """The CID of the newest operation of each DID that is known."""
     found: dict[str, str] = {}
-    for chunk in _chunks(dids):
-        rows: Any = await tables.rows(statement("plc_heads"), {"dids": chunk})
+    chunks = _chunks(dids)
+    while lists := list(islice(chunks, len(_LISTS))):
+        given: dict[str, list[str]] = {name: [] for name in _LISTS}
+        given |= dict(zip(_LISTS, lists, strict=False))
+        rows: Any = await tables.rows(statement("plc_heads"), given)
         found |= dict(rows)
     return found
 
@@ -208,26 +192,9 @@ async def refused_endpoints(tables: Tables) -> dict[str, int]:
     return dict(await tables.rows(statement("plc_refused_endpoints")))
 
 
-def _shared_columns(rows: Sequence[OperationRow]) -> list[native.NativeColumn]:
-    return [
-        native.texts("did", [row.did for row in rows]),
-        native.texts("cid", [row.cid for row in rows]),
-        native.texts("operation_type", [row.operation_type for row in rows]),
-        native.instants("created_at", [row.time_us for row in rows]),
-        native.texts("handle", [row.handle for row in rows]),
-        native.texts("pds", [row.pds for row in rows]),
-        native.texts("pds_refused", [row.pds_refused for row in rows]),
-        native.texts("signing_key", [row.signing_key for row in rows]),
-        native.naturals("seq", [row.seq for row in rows]),
-        native.integers("time_us", [row.time_us for row in rows]),
-    ]
-
-
-async def _insert(
-    tables: Tables, name: str, columns: Sequence[native.NativeColumn], rows: int
-) -> None:
+async def _insert(tables: Tables, name: str, cells: Sequence[NativeColumn], rows: int) -> None:
     if rows:
-        await tables.insert(statement(name), native.block(columns, rows))
+        await tables.insert(statement(name), native.block(cells, rows))
 
 
 def _chunks(items: Iterable[T]) -> Iterator[list[T]]:

@@ -20,6 +20,7 @@ from trawlnet.tables.errors import TablesError
 _FOLDER = "snapshots"  # Inside of the tables: links do not cross file systems.
 _LOCK = "in-use"
 _TRIES = 10  # Merging or dropping a table meanwhile takes files away.
+_LISTINGS = 100  # Of one folder, until two that follow each other agree.
 _NOT_PARTS = ("tmp", "delete_tmp", "detached", "moving")
 _LEFT_OUT = frozenset({_FOLDER, "status", "tmp", "trawlnet.lock"})
 _NO_LINKS = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
@@ -97,20 +98,39 @@ _PART_DEPTH = 3  # store/abc/abcdef…/all_1_1_0
 
 def _copy(source: Path, target: Path, depth: int) -> None:
     target.mkdir()
-    with os.scandir(source) as entries:
-        for entry in entries:
-            to = target / entry.name
-            if entry.is_symlink():
-                to.symlink_to(Path(entry).readlink())
-            elif depth == 0 and entry.name in _LEFT_OUT:
-                continue
-            elif entry.is_dir():
-                if depth < _PART_DEPTH or target.parts[-3] != "store":
-                    _copy(Path(entry), to, depth + 1)
-                elif not entry.name.startswith(_NOT_PARTS):
-                    _link(Path(entry), to)
+    for entry in _entries(source):
+        to = target / entry.name
+        if entry.is_symlink():
+            to.symlink_to(Path(entry).readlink())
+        elif depth == 0 and entry.name in _LEFT_OUT:
+            continue
+        elif entry.is_dir():
+            if depth < _PART_DEPTH or target.parts[-3] != "store":
+                _copy(Path(entry), to, depth + 1)
             else:
-                shutil.copyfile(entry, to)
+                _link(Path(entry), to)
+        else:
+            shutil.copyfile(entry, to)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """All entries of one instant, less those that are no parts yet or any more.
+
+    A long listing takes several calls of the system: it may show a part that was written
+    meanwhile, and lack one that was written before it.
+    """
+    before = None
+    for _ in range(_LISTINGS):
+        with os.scandir(folder) as listing:
+            found = {entry.name: entry for entry in listing if not _is_passing(entry)}
+        if before == found.keys():
+            return list(found.values())
+        before = found.keys()
+    raise FileNotFoundError(folder)  # It changes all the time; the caller begins anew.
+
+
+def _is_passing(entry: os.DirEntry[str]) -> bool:
+    return entry.name.startswith(_NOT_PARTS) and entry.is_dir(follow_symlinks=False)
 
 
 def _link(source: Path, target: Path) -> None:
