@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -10,7 +12,7 @@ from random import Random
 import pytest
 
 from tests.cli.conftest import Network
-from tests.support.program import Ran, trawlnet
+from tests.support.program import Ran, environment, trawlnet
 from tests.support.repos.living import LivingRepo, did_of, pack
 from tests.support.repos.made_repos import DID
 from tests.support.repos.made_segments import make_block, write
@@ -167,3 +169,11 @@ def test_a_car_has_its_name_when_it_is_whole(
     assert (home / "repo.car").read_bytes().startswith(CAR[: read_header(CAR).end])
     assert (home / "repo.car").stat().st_size == len(CAR)
     assert sorted(path.name for path in home.iterdir()) == ["archive", "repo.car"]
+
+
+def test_a_proof_loads_no_event_loop_and_no_second_library_for_signatures() -> None:
+    code = "import sys, trawlnet.cli.repos.verify\n"
+    code += "print(sorted({'asyncio', 'cryptography'} & sys.modules.keys()))"
+    start = [sys.executable, "-c", code]
+    done = subprocess.run(start, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout == "[]\n"

@@ -92,6 +92,7 @@ def test_generated_repositories(repo: dict[str, Any], options: ExtractOptions) -
     agree(make_car({path: encode(value) for path, value in repo.items()}), options)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(records)
 def test_json_means_what_the_record_said(record: dict[str, Any]) -> None:

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.repos.made_segments import dids_in, make_block, pack, write
-from trawlnet.archive.blocks import FoundBlock
+from trawlnet.archive import blocks
+from trawlnet.archive.blocks import FoundBlock, ReadAhead
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import FoundRecord, look_up, records
@@ -372,6 +373,7 @@ def test_an_unfinalised_segment_is_read_and_its_torn_end_is_no_damage(tmp_path: 
     assert look_up(tmp_path, "did:plc:b").block is None
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_bytes_crash_or_hang_a_reader(
@@ -450,7 +452,7 @@ def test_a_bomb_is_not_unpacked(
     bomb = zstandard.ZstdCompressor(write_content_size=write_content_size).compress(bytes(1 << 22))
     collection = rca.PackedCollection("a.b.c", 1, bomb)
     write(tmp_path, [rca.encode_block("did:plc:x", "", "", 1, [collection])])
-    monkeypatch.setattr(rca, "decompress", partial(rca.decompress, limit=1 << 16))
+    monkeypatch.setattr(rca, "unpacked", partial(rca.unpacked, limit=1 << 16))
     (damage,) = verify_segment(tmp_path / "segment_0001.rca").damage
     assert "more than 65536" in damage.what
 
@@ -568,3 +570,31 @@ def test_a_table_of_contents_beyond_the_first_pages_is_read(tmp_path: Path) -> N
     write(tmp_path, [make_block("did:plc:many", 1, many), make_block("did:plc:next")])
     assert verify_segment(tmp_path / "segment_0001.rca").sound
     assert len(tally(tmp_path).collections) == 5002
+
+
+def test_verify_fetches_no_block_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetches(repositories: int) -> int:
+        folder = tmp_path / str(repositories)
+        write(folder, [make_block(f"did:plc:{n:03}", 7) for n in range(repositories)])
+        asked: list[int] = []
+        with monkeypatch.context() as patch:
+            pread = os.pread
+            patch.setattr(os, "pread", lambda fd, *rest: asked.append(fd) or pread(fd, *rest))
+            assert verify_segment(folder / "segment_0001.rca").sound
+        return len(asked)
+
+    assert fetches(40) == fetches(4), "as many as for a tenth of the blocks"
+
+
+def test_reading_ahead_gives_what_the_file_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "CHUNK", 16)
+    path, rng = tmp_path / "file", random.Random(5)
+    path.write_bytes(rng.randbytes(100))
+    fd = os.open(path, os.O_RDONLY)
+    near = ReadAhead(fd)
+    for _ in range(2000):
+        size, offset = rng.randrange(20), rng.randrange(110)
+        assert near.pread(size, offset) == os.pread(fd, size, offset), (size, offset)
+    os.close(fd)

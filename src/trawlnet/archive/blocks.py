@@ -27,10 +27,32 @@ class HeldFile:
         return self._data[offset : offset + size]
 
 
-# A file descriptor, an object that is read by ranges, or bytes in memory.
-File = int | RangeFile | HeldFile
-
 CHUNK = 1 << 20
+
+
+class ReadAhead:
+    """A file that is read from its start to its end, most of it in small pieces: keeps the last
+    CHUNK, so that a block is fetched once, however often its parts are asked for."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._start = 0
+        self._ahead = b""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Like os.pread: less than asked for only where that gives less."""
+        at = offset - self._start
+        if at < 0 or at + size > len(self._ahead):
+            if size >= CHUNK:
+                return os.pread(self._fd, size, offset)
+            self._start, self._ahead, at = offset, os.pread(self._fd, CHUNK, offset), 0
+        return self._ahead[at : at + size]
+
+
+# A file descriptor, an object that is read by ranges, or bytes in memory.
+OpenFile = int | RangeFile | HeldFile
+File = OpenFile | ReadAhead
+
 _HEAD = 4096  # Enough for the table of contents of most repositories.
 _HEAD_GROWTH = 16
 _HEAD_MAX = 64 << 20  # 65,535 collections with the longest legal names take a third of this.

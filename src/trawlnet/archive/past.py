@@ -12,10 +12,10 @@ from trawlnet.archive.changes.finder import BlockFinder
 from trawlnet.archive.changes.lineage import ORPHAN
 from trawlnet.archive.changes.states import QUICK
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.folding import ArchivedState, encode_state, fold, parse_state
 from trawlnet.archive.proving.proofs import NO_KEY, prove_block
 from trawlnet.archive.reader import Damage
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.native.zstd import FrameWriter
 
 

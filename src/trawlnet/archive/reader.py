@@ -16,6 +16,7 @@ from trawlnet.archive.blocks import (
     DamagedBytes,
     File,
     FoundBlock,
+    OpenFile,
     pread,
     read_block,
     read_exactly,
@@ -75,7 +76,7 @@ class Segment:
         return self.path
 
     @contextmanager
-    def open(self) -> Iterator[File]:
+    def open(self) -> Iterator[OpenFile]:
         """The file, if it is still the one that was looked at."""
         with _opened(self.path) as fd:
             # An unfinalised one may have grown; a finalised one can only be replaced.
@@ -223,12 +224,8 @@ def read_entry(fd: File, segment: Segment, entry: BlockEntry, *, check: bool) ->
 
 def read_collection(fd: File, block: FoundBlock, collection: rca.CollectionEntry) -> bytes:
     """The decompressed records of one collection. Raises RcaError."""
-    start, size = block.offset + collection.start, collection.end - collection.start
-    data = read_exactly(fd, size, start)
-    try:
-        return rca.decompress(data, collection._replace(start=0, end=size))
-    except rca.RcaError as error:
-        raise rca.RcaError(start, error.what) from None
+    start = block.offset + collection.start
+    return rca.unpacked(read_exactly(fd, collection.end - collection.start, start), start)
 
 
 def _entries_in(index: memoryview | bytes, did: str) -> list[BlockEntry]:
@@ -240,7 +237,7 @@ def _entries_in(index: memoryview | bytes, did: str) -> list[BlockEntry]:
 
 
 @contextmanager
-def _opened(path: Place) -> Iterator[File]:
+def _opened(path: Place) -> Iterator[OpenFile]:
     if isinstance(path, Remote):
         file = path.open()
         try:
@@ -255,7 +252,7 @@ def _opened(path: Place) -> Iterator[File]:
         os.close(fd)
 
 
-def _identity(fd: File) -> tuple[object, ...]:
+def _identity(fd: OpenFile) -> tuple[object, ...]:
     if not isinstance(fd, int):
         return fd.version, fd.size
     status = os.fstat(fd)

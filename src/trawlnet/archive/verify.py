@@ -6,10 +6,11 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, starmap, zip_longest
+from operator import eq
 from typing import NamedTuple
 
-from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock, read_block
+from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock, ReadAhead, read_block
 from trawlnet.archive.census import Census
 from trawlnet.archive.changes.states import folded_repos
 from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
@@ -83,7 +84,8 @@ def verify_segment(
     for offset, what in end_damage(segment):
         verdict.found(offset, what)
     with segment.open() as fd:
-        log, gaps = _check_blocks(verdict, segment, fd, progress, _Proving(tell, census))
+        near = ReadAhead(fd) if isinstance(fd, int) else fd
+        log, gaps = _check_blocks(verdict, segment, near, progress, _Proving(tell, census))
     if segment.footer is not None:
         _check_index(verdict, segment, log, gaps)
     progress(segment.size - segment.blocks_end)
@@ -188,6 +190,9 @@ def _check_index(
     place = segment.size - rca.FOOTER_SIZE + REPOS_IN_FOOTER
     if any(offset != place for offset, _ in wrong):
         return  # An index that is no use says nothing about blocks.
+    # As a rule both say the same, and finding out what does not fit takes three times as long.
+    if all(starmap(eq, zip_longest(segment.entries(), log))):
+        return
     for offset, what in _index_against_blocks(segment.entries(), iter(log), gaps):
         verdict.found(offset, what)
 

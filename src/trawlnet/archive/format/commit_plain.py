@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trawlnet.archive.format.cbor_plain import (
+from trawlnet.archive.format.content import RepoError, RepoErrorKind
+from trawlnet.archive.format.tree_plain import StoredBlock
+from trawlnet.atproto.cbor_items import (
     BYTES,
     MAP,
     TEXT,
@@ -13,8 +15,6 @@ from trawlnet.archive.format.cbor_plain import (
     read_span,
     skip,
 )
-from trawlnet.archive.format.content import RepoError, RepoErrorKind
-from trawlnet.archive.format.tree_plain import StoredBlock
 from trawlnet.atproto.syntax import is_did, is_tid
 from trawlnet.malformed import Malformed
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-MAX_NESTING = 32  # Containers inside containers; the record's own map is the first.
-MAX_CONTAINER = 131_072  # Entries of one array or map.
 MAX_KEY = 1024  # Bytes of a tree key; the longest legal one has 830.
 MAX_LAYER = 128  # SHA-256 has 256 bits, and a layer is two of them.
 MAX_COLLECTIONS = 65_535  # The archive counts them in 16 bits.

@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.json_cbor_plain import gives_back, record_cbor
 from trawlnet.archive.format.proof import (
     ExceptionKind,
@@ -28,6 +27,7 @@ from trawlnet.archive.format.proof import (
 from trawlnet.archive.format.proving import recompute
 from trawlnet.archive.format.proving_plain import CollectionEntries, Unprovable
 from trawlnet.archive.format.record_text import record_text
+from trawlnet.atproto.cbor_items import SHA256_LINK
 
 NO_LINK = "a delta of rev {rev} that changes {since}, and {have} is there"
 _DIGEST = 32

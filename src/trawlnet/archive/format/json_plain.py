@@ -10,17 +10,19 @@ from typing import Any
 import libipld
 import orjson
 
-from trawlnet.archive.format.cbor_plain import (
+from trawlnet.archive.format.content import DropReason
+from trawlnet.atproto.cbor_items import (
     ARRAY,
     BYTES,
     LINK_TAG,
     MAP,
+    MAX_CONTAINER,
+    MAX_NESTING,
     TEXT,
     ItemHead,
     read_head,
     read_span,
 )
-from trawlnet.archive.format.content import MAX_CONTAINER, MAX_NESTING, DropReason
 from trawlnet.atproto.cid import Cid, base32, decode_cid
 from trawlnet.malformed import Malformed
 

@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
-from trawlnet.atproto.dagcbor import encode, head, link
+from trawlnet.atproto.cbor_items import SHA256_LINK
+from trawlnet.atproto.dagcbor import head, link
 from trawlnet.atproto.identity.keys import Curve, PublicKey, public_key
 from trawlnet.malformed import Malformed
 from trawlnet.native.zstd import ZstdError, read_frame
@@ -30,6 +30,7 @@ _EXCEPTION = struct.Struct("<BI")
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _DIGEST = 32
+_SIG = b"\x63sig\x58\x40"  # The field of a signature, and that 64 bytes follow.
 _CURVES = {Curve.P256: 1, Curve.K256: 2}
 
 
@@ -229,19 +230,20 @@ def changed_records(stored: bytes, found: bytes, records: int) -> list[ChangedRe
 def usual_commit(did: str, rev: str, root: bytes, signature: bytes) -> bytes:
     """The commit that a repository has unless an exception says another."""
     names, rest = _commit_parts(did, rev, root)
-    return b"\xa6" + names + b"\x63sig\x58\x40" + signature + rest
+    return b"\xa6" + names + _SIG + signature + rest
 
 
-def usual_unsigned(did: str, rev: str, root: bytes) -> bytes:
-    """What its signature covers."""
+def usual_forms(did: str, rev: str, root: bytes, signature: bytes) -> tuple[bytes, bytes]:
+    """What its signature covers, and the commit itself: at once, for it is asked for both of every
+    repository."""
     names, rest = _commit_parts(did, rev, root)
-    return b"\xa5" + names + rest
+    return b"\xa5" + names + rest, b"\xa6" + names + _SIG + signature + rest
 
 
 def _commit_parts(did: str, rev: str, root: bytes) -> tuple[bytes, bytes]:
     """What comes before the signature, and what behind it."""
-    text = did.encode()
-    names = b"\x63did" + head(3, len(text)) + text + b"\x63rev" + encode(rev)
+    text, instant = did.encode(), rev.encode()
+    names = b"\x63did" + head(3, len(text)) + text + b"\x63rev" + head(3, len(instant)) + instant
     return names, b"\x64data" + link(SHA256_LINK + root) + b"\x64prev\xf6\x67version\x03"
 
 

@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.content import MAX_KEY
 from trawlnet.archive.format.json_cbor_plain import record_cbor
 from trawlnet.archive.format.json_plain import RecordDropped, record_json
@@ -19,6 +18,7 @@ from trawlnet.archive.format.proof import (
     iter_exceptions,
 )
 from trawlnet.archive.format.tree_making import TreeMaker
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.atproto.varint import encode_varint
 from trawlnet.malformed import Malformed
 

@@ -295,10 +295,16 @@ def check_block(block: Buffer) -> BlockHead:
 
 def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECOMPRESSED) -> bytes:
     """The entries of one collection; raises RcaError where they are no zstd or exceed `limit`."""
+    frame = memoryview(block)[collection.start : collection.end]
+    return unpacked(frame, collection.start, limit)
+
+
+def unpacked(frame: Buffer, offset: int, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """What is in one frame; the error says that it is at `offset`."""
     try:
-        return read_frame(memoryview(block)[collection.start : collection.end], limit)
+        return read_frame(frame, limit)
     except ZstdError as error:
-        raise RcaError(collection.start, f"no readable zstd: {error}") from None
+        raise RcaError(offset, f"no readable zstd: {error}") from None
 
 
 def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from trawlnet.archive.format import repoblock_plain
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.content import (
     DROP_REASONS,
     ERROR_KINDS,
@@ -22,6 +21,7 @@ from trawlnet.archive.format.content import (
     RepoContent,
     RepoError,
 )
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.native.loader import block_encoder
 from trawlnet.native.loader import native as _native
 

@@ -8,16 +8,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import (
-    ARRAY,
-    MAP,
-    SHA256_LINK,
-    TEXT,
-    read_head,
-    read_sha256_link,
-    read_span,
-    skip,
-)
 from trawlnet.archive.format.commit_plain import read_commit
 from trawlnet.archive.format.content import (
     COLLECTION_COST,
@@ -36,6 +26,10 @@ from trawlnet.archive.format.json_plain import RecordDropped, record_json
 from trawlnet.archive.format.proof import Proof, encode_proof
 from trawlnet.archive.format.proof_plain import ProofNotes
 from trawlnet.archive.format.tree_plain import Leaf, StoredBlock, walk
+from trawlnet.atproto.cbor_items import (
+    SHA256_LINK,
+    car_root,
+)
 from trawlnet.atproto.cid import read_cid
 from trawlnet.atproto.syntax import is_nsid, is_record_key
 from trawlnet.malformed import Malformed
@@ -169,29 +163,9 @@ def _length(x: _Extraction, at: int) -> tuple[int, int]:
 def _read_header(x: _Extraction) -> tuple[bytes, int]:
     length, start = _length(x, 0)
     try:
-        return _header_root(x.car[start : start + length]), start + length
+        return car_root(x.car[start : start + length]), start + length
     except Malformed as error:
         raise RepoError(RepoErrorKind.BAD_CAR, str(error), start) from None
-
-
-def _header_root(header: bytes) -> bytes:
-    head = read_head(header, 0)
-    if head.major != MAP:
-        raise Malformed("the header is no map")
-    at, version, root = head.end, 0, None
-    for _ in range(head.argument):
-        key, value = read_span(header, at, TEXT)
-        at = skip(header, value, 1)
-        item = read_head(header, value)
-        if key == b"version":
-            version = item.argument if item.major == 0 else 0
-        elif key == b"roots":
-            if item.major != ARRAY or item.argument == 0:
-                raise Malformed("the roots are no list with something in it")
-            root, _ = read_sha256_link(header, item.end)
-    if at != len(header) or version != 1 or root is None:
-        raise Malformed("the header is not that of a CARv1")
-    return root
 
 
 def _verify_hashes(hashed: list[tuple[bytes, StoredBlock]]) -> None:

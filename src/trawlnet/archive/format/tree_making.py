@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
-from trawlnet.archive.format.cbor_plain import ARRAY, BYTES, SHA256_LINK
 from trawlnet.archive.format.content import MAX_LAYER
+from trawlnet.atproto.cbor_items import ARRAY, BYTES, SHA256_LINK
 from trawlnet.atproto.dagcbor import head
 from trawlnet.malformed import Malformed
 

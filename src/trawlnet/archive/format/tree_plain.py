@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from trawlnet.archive.format.cbor_plain import (
+from trawlnet.archive.format.content import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
+from trawlnet.archive.format.tree_making import NodeEntry, encode_node, key_height
+from trawlnet.atproto.cbor_items import (
     ARRAY,
     BYTES,
     MAP,
@@ -16,8 +18,6 @@ from trawlnet.archive.format.cbor_plain import (
     read_sha256_link,
     read_span,
 )
-from trawlnet.archive.format.content import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
-from trawlnet.archive.format.tree_making import NodeEntry, encode_node, key_height
 from trawlnet.malformed import Malformed
 
 _NULL = 0xF6

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from trawlnet.archive.blocks import File, FoundBlock, read_exactly
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.commit_plain import PlainCommit, read_commit
 from trawlnet.archive.format.content import RepoError
 from trawlnet.archive.format.proof import (
@@ -22,13 +21,13 @@ from trawlnet.archive.format.proof import (
     parse_key,
     parse_proof,
     tree_name,
-    usual_commit,
-    usual_unsigned,
+    usual_forms,
 )
 from trawlnet.archive.format.proving import recompute
 from trawlnet.archive.format.proving_plain import CollectionEntries, Recomputed, Unprovable
 from trawlnet.archive.format.tree_plain import StoredBlock, walk
 from trawlnet.archive.reader import read_collection
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.identity.keys import PublicKey
 from trawlnet.atproto.syntax import is_did, is_tid
@@ -183,8 +182,7 @@ def _usual(parts: RepoParts, root: bytes) -> tuple[bytes, PlainCommit]:
     did, rev, signature = parts.did, parts.rev, parts.proof.signature
     if not is_did(did) or not is_tid(rev):
         raise Disproof([Misfit("", "a DID or a rev that no commit has")])
-    unsigned = usual_unsigned(did, rev, root)
-    commit = usual_commit(did, rev, root, signature)
+    unsigned, commit = usual_forms(did, rev, root, signature)
     return commit, PlainCommit(did, rev, root, signature, unsigned)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from trawlnet.atproto.cid import read_cid
-from trawlnet.atproto.firehose.items_plain import (
-    ARRAY,
+from trawlnet.atproto.cbor_items import (
     BYTES,
-    DAG_CBOR_SHA256,
     MAP,
+    SHA256_LINK,
     TEXT,
+    car_root,
     read_head,
-    read_link,
-    read_string,
+    read_span,
     skip,
 )
+from trawlnet.atproto.cid import read_cid
+from trawlnet.atproto.firehose.items_plain import read_link
 from trawlnet.atproto.firehose.limits import MAX_COMMIT_FIELDS
 from trawlnet.atproto.firehose.refusal import FrameRefused, Refusal
 from trawlnet.atproto.syntax import is_did, is_tid
@@ -56,7 +56,7 @@ def read_blocks(car: bytes) -> BlockSlice:
             cid, end = read_cid(frame, 0)
             if _is_sha256(cid.raw):
                 hashed.append((cid.raw[-32:], frame[end:]))
-            if cid.raw[:4] == DAG_CBOR_SHA256:
+            if cid.raw[:4] == SHA256_LINK:
                 # A block may be there twice; the first one counts.
                 blocks.setdefault(cid.raw, frame[end:])
     except Malformed:
@@ -76,23 +76,7 @@ def _read_header(car: bytes) -> tuple[bytes, int]:
     header = car[start : start + size]
     if len(header) != size:
         raise Malformed("the header is cut")
-    head = read_head(header, 0)
-    if head.major != MAP:
-        raise Malformed("the header is no map")
-    at, version, root = head.end, 0, None
-    for _ in range(head.argument):
-        name, value = read_string(header, at, TEXT)
-        at = skip(header, value, 1)
-        item = read_head(header, value)
-        if name == b"version":
-            version = item.argument if item.major == 0 else 0
-        elif name == b"roots":
-            if item.major != ARRAY or item.argument == 0:
-                raise Malformed("the header has no root")
-            root = read_link(header, item.end)
-    if at != size or version != 1 or root is None:
-        raise Malformed("not the header of a CARv1")
-    return root, start + size
+    return SHA256_LINK + car_root(header), start + size
 
 
 def read_signed_commit(block: bytes | None) -> SignedCommit:
@@ -113,7 +97,7 @@ def _read_commit(data: bytes) -> SignedCommit:
     parts = [bytes((MAP << 5 | max(head.argument - 1, 0),))]
     for _ in range(head.argument):
         start = at
-        name, value = read_string(data, at, TEXT)
+        name, value = read_span(data, at, TEXT)
         at = skip(data, value, 1)
         if name in values and name in (b"did", b"rev", b"sig", b"data", b"version"):
             raise Malformed(f"the commit has {name!r} twice")
@@ -123,9 +107,9 @@ def _read_commit(data: bytes) -> SignedCommit:
     if at != len(data) or not values.keys() >= {b"did", b"rev", b"sig", b"data", b"version"}:
         raise Malformed("bytes follow the commit, or it lacks a field")
     version = read_head(data, values[b"version"])
-    signature, _ = read_string(data, values[b"sig"], BYTES)
-    did = read_string(data, values[b"did"], TEXT)[0].decode("latin-1")
-    rev = read_string(data, values[b"rev"], TEXT)[0].decode("latin-1")
+    signature, _ = read_span(data, values[b"sig"], BYTES)
+    did = read_span(data, values[b"did"], TEXT)[0].decode("latin-1")
+    rev = read_span(data, values[b"rev"], TEXT)[0].decode("latin-1")
     if version.major != 0 or version.argument != _VERSION or len(signature) != _SIGNATURE:
         raise Malformed("a commit of another version, or a signature of another length")
     if not is_did(did) or not is_tid(rev):

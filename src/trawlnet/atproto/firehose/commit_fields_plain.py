@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trawlnet.atproto.cbor_items import ARRAY, BYTES, read_head, read_span, skip
 from trawlnet.atproto.firehose.checked import OpAction
 from trawlnet.atproto.firehose.items_plain import (
-    ARRAY,
-    BYTES,
     NULL,
     read_bool,
     read_fields,
-    read_head,
     read_integer,
     read_link,
-    read_string,
     read_text,
-    skip,
 )
 from trawlnet.atproto.firehose.limits import (
     FUTURE_TOLERANCE_US,
@@ -78,7 +74,7 @@ def read_commit_fields(payload: bytes) -> CommitFields:
             commit=read_link(payload, found[b"commit"]),
             prev_data=_link_or_none(payload, found.get(b"prevData")),
             too_big=b"tooBig" in found and read_bool(payload, found[b"tooBig"]),
-            blocks=read_string(payload, found[b"blocks"], BYTES)[0],
+            blocks=read_span(payload, found[b"blocks"], BYTES)[0],
             op_count=ops.argument,
             ops_at=ops.end,
         )
@@ -130,7 +126,7 @@ def _read_op(payload: bytes, at: int, is_old: bool) -> OpFields:
     try:
         found = read_fields(payload, at, _OP)
         action = OpAction(read_text(payload, found[b"action"]))
-        path = read_string(payload, found[b"path"], 3)[0]
+        path = read_span(payload, found[b"path"], 3)[0]
         cid = _link_or_none(payload, found.get(b"cid"))
         prev = _link_or_none(payload, found.get(b"prev"))
     except (Malformed, KeyError, ValueError):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trawlnet.atproto.cbor_items import BYTES, read_span, skip
 from trawlnet.atproto.firehose.commit_fields_plain import check_seq, read_commit_fields
 from trawlnet.atproto.firehose.items_plain import (
-    BYTES,
     NULL,
     read_bool,
     read_fields,
     read_integer,
-    read_string,
     read_text,
-    skip,
 )
 from trawlnet.atproto.firehose.json_frame import read_json_frame
 from trawlnet.atproto.firehose.limits import MAX_FRAME
@@ -195,4 +193,4 @@ class _Values:
         return read_bool(self._payload, self._found[name])
 
     def bytes(self, name: bytes) -> bytes:
-        return read_string(self._payload, self._found[name], BYTES)[0]
+        return read_span(self._payload, self._found[name], BYTES)[0]

@@ -7,9 +7,10 @@ from base64 import b64decode
 from dataclasses import dataclass
 from typing import Any
 
+from trawlnet.atproto.cbor_items import MAX_NESTING
 from trawlnet.atproto.cid import parse_cid
 from trawlnet.atproto.dagcbor import Value, encode
-from trawlnet.atproto.firehose.limits import MAX_FRAME, MAX_NESTING
+from trawlnet.atproto.firehose.limits import MAX_FRAME
 from trawlnet.atproto.firehose.refusal import FrameRefused, Refusal
 from trawlnet.atproto.json_data import parse_object
 from trawlnet.malformed import Malformed

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
-from trawlnet.atproto.cid import decode_cid
-from trawlnet.atproto.dagcbor import head, link
-from trawlnet.atproto.firehose.items_plain import (
+from trawlnet.atproto.cbor_items import (
     ARRAY,
     BYTES,
-    DAG_CBOR_SHA256,
     LINK_TAG,
-    NULL,
+    SHA256_LINK,
     TAG,
     UNSIGNED,
-    CborHead,
+    ItemHead,
     read_head,
 )
+from trawlnet.atproto.cid import decode_cid
+from trawlnet.atproto.dagcbor import head, link
+from trawlnet.atproto.firehose.items_plain import NULL
 from trawlnet.atproto.firehose.limits import MAX_KEY, MAX_KEYS
 from trawlnet.atproto.firehose.refusal import FrameRefused, Refusal
 from trawlnet.malformed import Malformed
@@ -177,7 +177,7 @@ def _expect(data: bytes, at: int, wanted: bytes) -> int:
     return at + len(wanted)
 
 
-def _shortest(data: bytes, at: int, major: int) -> CborHead:
+def _shortest(data: bytes, at: int, major: int) -> ItemHead:
     found = read_head(data, at)
     if data[at : found.end] != head(major, found.argument):
         raise Malformed(f"another head than the shortest at {at}")
@@ -188,7 +188,7 @@ def _read_subtree(data: bytes, at: int) -> tuple[bytes | None, int]:
     if data[at : at + 1] == bytes((NULL,)):
         return None, at + 1
     cid, end = _read_value(data, at)
-    if len(cid) != 36 or cid[:4] != DAG_CBOR_SHA256:
+    if len(cid) != 36 or cid[:4] != SHA256_LINK:
         raise Malformed(f"a subtree under another kind of CID at {at}")
     return cid, end
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from types import ModuleType
 from typing import Protocol
 
 from trawlnet.atproto.identity import ecdsa_plain, k256
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
+from trawlnet.loading import load
 from trawlnet.malformed import Malformed
 
-openssl: ModuleType | None
-try:
-    from trawlnet.atproto.identity import ecdsa_openssl as openssl
-except ImportError:
-    openssl = None  # `cryptography` is not installed; plain Python takes thirty times as long.
+
+@cache
+def openssl() -> ModuleType | None:
+    """Loaded for the first key that Bitcoin's library does not take: few commands meet one. None
+    where `cryptography` is not installed; plain Python takes thirty times as long."""
+    try:
+        found: ModuleType = load("trawlnet.atproto.identity.ecdsa_openssl")
+    except ImportError:
+        return None
+    return found
 
 
 class Signer(Protocol):
@@ -63,8 +70,8 @@ class PublicKey:
             return False
         if self.curve is Curve.K256 and k256.is_available:
             return k256.verifies(self.point, r, s, message)
-        if openssl is not None:
-            return bool(openssl.verifies(self.curve, self.point, r, s, message))
+        if (library := openssl()) is not None:
+            return bool(library.verifies(self.curve, self.point, r, s, message))
         return ecdsa_plain.verifies(_PLAIN[self.curve], self.point, r, s, message)
 
 
@@ -95,8 +102,8 @@ def public_key(curve: Curve, point: bytes) -> PublicKey:
     """The key at a point of the curve, compressed or not."""
     if curve is Curve.K256 and k256.is_available:
         return PublicKey(curve, k256.compressed(point))
-    if openssl is not None:
-        return PublicKey(curve, openssl.compressed(curve, point))
+    if (library := openssl()) is not None:
+        return PublicKey(curve, library.compressed(curve, point))
     return PublicKey(curve, ecdsa_plain.compressed(_PLAIN[curve], point))
 
 

@@ -29,8 +29,9 @@ from trawlnet.cli.repos.archive_tables import (
     inspection,
     size_shown,
 )
-from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logs.writer import warnings_to
+from trawlnet.loading import load
+
+_LOG = "trawlnet.observe.logs.writer"
 
 Where = Annotated[
     Any,
@@ -144,12 +145,15 @@ def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     written anew and then swapped in; a kill at any instant loses nothing.
     """
     _refuse_of_fleet(folder)
+    # Of the verbs here only this one takes a clock or warns: the others load neither an event loop
+    # nor a log.
+    warnings_to, clock = load(f"{_LOG}:warnings_to"), load("trawlnet.net.clock:SystemClock")()
     with warnings_to(say), reading(folder):
         if dry_run:
             done = plan_compaction(folder)
         else:
             with progress_bar("compacting", total_size(folder)) as progress:
-                done = act(folder, SystemClock().now, progress)
+                done = act(folder, clock.now, progress)
     if json:
         row: dict[str, Any] = asdict(done) | _damage(done)
         emit(row | {"dry_run": dry_run})

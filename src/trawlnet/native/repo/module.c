@@ -10,6 +10,7 @@ int add_record_counts(PyObject *module); /* module_counts.c */
 int add_parts(PyObject *module);         /* module_parts.c */
 int add_live(PyObject *module);          /* live/module_live.c */
 int add_prove(PyObject *module);         /* module_prove.c */
+int add_plc(PyObject *module);           /* plc/module_plc.c */
 #ifdef TRAWLNET_ZSTD
 int add_block_encoder(PyObject *module); /* pack/module_block.c */
 int add_zstd(PyObject *module);          /* pack/module_zstd.c */
@@ -250,7 +251,8 @@ static int module_exec(PyObject *module)
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(index_seed) < 0)
         return -1;
-    if (add_record_counts(module) < 0 || add_parts(module) < 0 || add_prove(module) < 0 || add_live(module) < 0)
+    if (add_record_counts(module) < 0 || add_parts(module) < 0 || add_prove(module) < 0 || add_live(module) < 0 ||
+        add_plc(module) < 0)
         return -1;
 #ifdef TRAWLNET_ZSTD
     if (add_block_encoder(module) < 0 || add_zstd(module) < 0)

@@ -1,13 +1,15 @@
-"""Reading CBOR item by item, as strictly and as leniently as the C reader does."""
+"""Reading CBOR item by item, as leniently as the C code: heads of any width, keys in any order."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from trawlnet.archive.format.content import MAX_CONTAINER, MAX_NESTING
 from trawlnet.malformed import Malformed
 
-BYTES, TEXT, ARRAY, MAP, TAG = 2, 3, 4, 5, 6
+MAX_NESTING = 32  # Containers inside containers; a record's own map is the first.
+MAX_CONTAINER = 131_072  # Entries of one array or map.
+
+UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAG = range(7)
 LINK_TAG = 42
 SHA256_LINK = b"\x01\x71\x12\x20"  # CIDv1, DAG-CBOR, SHA-256, 32 bytes.
 
@@ -67,8 +69,8 @@ def read_sha256_link(data: bytes, at: int) -> tuple[bytes, int]:
     return cid[4:], end
 
 
-def skip(data: bytes, at: int, depth: int) -> int:
-    """The offset just behind the value at `at`."""
+def skip(data: bytes, at: int, depth: int = 0) -> int:
+    """The offset just behind the value at `at`; recursion is bounded by the nesting allowed."""
     head = read_head(data, at)
     match head.major:
         case 0 | 1:
@@ -94,3 +96,24 @@ def _skip_container(data: bytes, head: ItemHead, depth: int) -> int:
     for _ in range(head.argument * (head.major - 3)):
         at = skip(data, at, depth + 1)
     return at
+
+
+def car_root(header: bytes) -> bytes:
+    """The digest of the first root that the header of a CAR names."""
+    head = read_head(header, 0)
+    if head.major != MAP:
+        raise Malformed("the header is no map")
+    at, version, root = head.end, 0, None
+    for _ in range(head.argument):
+        key, value = read_span(header, at, TEXT)
+        at = skip(header, value, 1)
+        item = read_head(header, value)
+        if key == b"version":
+            version = item.argument if item.major == UNSIGNED else 0
+        elif key == b"roots":
+            if item.major != ARRAY or item.argument == 0:
+                raise Malformed("the roots are no list with something in it")
+            root, _ = read_sha256_link(header, item.end)
+    if at != len(header) or version != 1 or root is None:
+        raise Malformed("the header is not that of a CARv1")
+    return root
