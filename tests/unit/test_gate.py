@@ -181,6 +181,7 @@ def test_promises_are_counted_in_and_forgotten_with_their_tasks():
     run_sim(main())
 
 
+@pytest.mark.slow
 def test_idle_lanes_are_forgotten_so_memory_follows_the_lanes_in_use():
     async def main() -> int:
         clock = SimClock()

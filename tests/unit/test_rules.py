@@ -202,13 +202,39 @@ def test_a_lane_with_probes_is_parked_longer_each_time_and_then_blocked():
 
 def test_a_failure_on_a_lane_that_is_well_starts_its_pace_afresh():
     assert failing(9).after(Reason.UNAVAILABLE, lane_is_well=True) == LanePace()
+    # "Slow down" is heeded each time, and adds up only where nobody is served.
+    throttled = LanePace(failures=9, throttled=4)
+    assert throttled.after(Reason.RATE_LIMITED) == LanePace(failures=9, throttled=5)
+    assert throttled.after(Reason.RATE_LIMITED, lane_is_well=True) == LanePace(throttled=1)
 
 
-def test_a_retry_goes_behind_fresh_tasks_of_its_score_however_often_it_failed():
+@pytest.mark.parametrize(("reason", "score"), [(Reason.UNAVAILABLE, 207.5), (Reason.PARKED, 207)])
+def test_a_failed_task_that_pays_with_no_try_goes_behind_fresh_ones_too(reason, score):
+    policy = RetryPolicy(attempts=9, behind=0.5)
+    outcome = Outcome(reason, again=Again.QUEUED)
+    receipt = judge(Task("k", "l", score=207.0, attempt=1), outcome, policy, 0.0)
+    assert receipt.next is not None
+    assert (receipt.next.score, receipt.next.attempt, receipt.next.waits) == (score, 1, 0)
+
+
+@pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.RATE_LIMITED])
+def test_a_retry_goes_behind_fresh_tasks_of_its_score_however_often_it_failed(reason):
     policy = RetryPolicy(attempts=9, behind=0.5)
     task = Task("k", "l", score=207.0)
     for _ in range(5):
-        receipt = judge(task, Outcome(Reason.UNAVAILABLE), policy, 0.0)
+        receipt = judge(task, Outcome(reason), policy, 0.0)
         assert receipt.next is not None
         task = receipt.next
         assert task.score == 207.5
+
+
+def test_a_throttled_task_goes_behind_all_fresh_ones_and_stays_there():
+    policy = RetryPolicy(behind=0.5, revisits_after=1000.0)
+    task = Task("k", "l", score=207.0)
+    for _ in range(5):
+        receipt = judge(task, Outcome(Reason.RATE_LIMITED), policy, 0.0)
+        assert receipt.next is not None
+        task = receipt.next
+        assert task.score == 1207.5
+    failed = judge(Task("k", "l", score=207.0), Outcome(Reason.UNAVAILABLE), policy, 0.0)
+    assert failed.next is not None and failed.next.score == 207.5

@@ -258,3 +258,37 @@ def test_what_can_be_done_together_is_one_call_and_an_error_is_still_that_of_one
     assert (*before, after, last) == (1.0, 0.5, 0.25, 0.2, 0.125, 0.1)
     assert isinstance(error, ZeroDivisionError)
     assert seen == [[(1,), (2,), (4,)], [(5,), (0,), (8,)]], "the last one came alone"
+
+
+@LOOPS
+def test_who_is_cancelled_waits_for_the_end_of_a_whole_call(new_loop: Any) -> None:
+    made: list[str] = []
+    going, may_end = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        going.set()
+        may_end.wait(LONG)
+        made.append("slow")
+
+    async def main() -> None:
+        threads = Threads(1, "one")
+
+        async def wait_for(call: Any, *args: Any) -> None:
+            await threads.submit_whole(call, *args)
+
+        first = asyncio.create_task(wait_for(slow))
+        second = asyncio.create_task(wait_for(made.append, "not begun"))
+        await asyncio.to_thread(going.wait, LONG)
+        for task in (first, second):
+            task.cancel()
+        await asyncio.sleep(0.01)
+        assert not first.done() and not second.done()
+        may_end.set()
+        await asyncio.wait([first, second])
+        assert first.cancelled() and second.cancelled()
+        with pytest.raises(ZeroDivisionError):
+            await threads.submit_whole(divmod, 1, 0)
+        threads.shutdown()
+
+    run(main(), new_loop)
+    assert made == ["slow", "not begun"]

@@ -20,6 +20,7 @@ class Control:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        self.crew: int | None = None  # Workers as people count them, where others run beside them.
         self._paused = False
         self._woken: set[str] = set()
         self.ending: Ending | None = None
@@ -37,6 +38,10 @@ class Control:
             raise ValueError("the number of workers cannot be negative")
         self._workers = size
         self.changed.set()
+
+    @property
+    def shown_workers(self) -> int:
+        return self._workers if self.crew is None else self.crew
 
     @property
     def paused(self) -> bool:

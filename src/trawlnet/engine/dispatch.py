@@ -48,6 +48,8 @@ async def dispatch(floor: Floor, work: Try) -> None:
 def _pick(floor: Floor) -> dict[str, int]:
     """How many tasks to lease from each lane that is due, shared fairly among free workers."""
     free, gate, agenda, busy = floor.free, floor.parts.gate, floor.agenda, floor.crew.busy
+    if not free:
+        return {}
     now = floor.parts.clock.now()
     horizon = now + floor.limits.ahead
     room: dict[str, int] = {}
@@ -156,9 +158,11 @@ def _next_look(floor: Floor, listing: _Listing) -> float:
 
 
 async def _until(floor: Floor, listing: _Listing, when: float) -> None:
-    seconds = None if when == math.inf else max(_TICK, when - floor.parts.clock.now())
+    if when == math.inf:
+        await floor.control.changed.wait()
+        return
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(max(_TICK, when - floor.parts.clock.now())):
             await floor.control.changed.wait()
     except TimeoutError:
         if not len(floor.agenda.schedule) and not floor.crew.held:

@@ -87,4 +87,5 @@ class Figures:
             self.window.add(reason, now, tries)
         words = [one for one in receipts if not one.is_step]
         self.steps += len(receipts) - len(words)
-        self.settled.update([one.reason for one in words if one.next is None or one.reason.success])
+        if ends := [one.reason for one in words if one.next is None or one.reason.success]:
+            self.settled.update(ends)

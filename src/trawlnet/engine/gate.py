@@ -44,16 +44,22 @@ class Gate:
 
     def ready_at(self, lane: str) -> float:
         """The earliest instant at which one more request may start; infinity when blocked."""
-        now = self._clock.now()
-        return max(one.ready_at(now) for one in self._lane(lane).with_common)
+        state, now = self._lane(lane), self._clock.now()
+        ready, common = state.ready_at(now), state.common
+        return ready if common is None else max(ready, common.ready_at(now))
 
     def interval(self, lane: str) -> float:
         """Seconds between two starts; 0 where nothing limits the rate."""
-        return min(max(one.interval for one in self._lane(lane).with_common), _LONGEST_INTERVAL)
+        state = self._lane(lane)
+        interval, common = state.interval, state.common
+        longest = interval if common is None else max(interval, common.interval)
+        return min(longest, _LONGEST_INTERVAL)
 
     def allowance(self, lane: str, now: float) -> int:
         """How many requests the rate and the parking allow to start by `now`."""
-        return min(one.allowance(now) for one in self._lane(lane).with_common)
+        state = self._lane(lane)
+        allowance, common = state.allowance(now), state.common
+        return allowance if common is None else min(allowance, common.allowance(now))
 
     def promise(self, lane: str, count: int) -> None:
         """`count` tasks have been started and will ask for a turn. They are counted now, or each of
@@ -70,7 +76,9 @@ class Gate:
 
     def room(self, lane: str) -> int:
         """How many requests the lane may have in flight at its present pace."""
-        return min(one.concurrency for one in self._lane(lane).with_common)
+        state = self._lane(lane)
+        room, common = state.concurrency, state.common
+        return room if common is None else min(room, common.concurrency)
 
     def observe(self, lane: str, outcome: Outcome) -> float:
         """Update the lane with one outcome. Returns when its parking ends, 0 if not parked."""

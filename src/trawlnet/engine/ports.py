@@ -66,10 +66,11 @@ class Counts:
     leased: int = 0  # Open and leased, even if the lease has ended and the task is not leased anew.
     waiting: int = 0  # Open, delayed to an instant of their own, and not leased.
     blocked: int = 0  # Open, on a blocked lane.
-    scheduled: int = 0  # Succeeded, with a later visit planned; open only while leased.
+    scheduled: int = 0  # With a later visit planned; open only while leased.
     remembered: int = 0  # Keys that the store would recognise if it was fed them again.
     attempts: Mapping[Reason, int] = field(default_factory=dict)  # All attempts, over all runs.
     settled: Mapping[Reason, int] = field(default_factory=dict)  # Keys by their final reason.
+    failing: int = 0  # Open or scheduled, and the last visit failed.
 
     @property
     def known(self) -> int:

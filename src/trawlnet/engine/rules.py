@@ -21,8 +21,8 @@ class RetryPolicy:
     # Added to the score of a retry, below 1: if scores are whole numbers, new tasks of the same
     # score go first.
     behind: float = 0.0
-    # Added once to the score of a revisit: if it is higher than any score, new tasks go before
-    # revisits that are due. 0: a revisit is a task like others.
+    # Added once to the score of a revisit or of a throttled task: if it is higher than any score,
+    # new tasks go before those that are due. 0: they are tasks like others.
     revisits_after: float = 0.0
 
     def delay(self, key: str, tries: int) -> float:
@@ -58,9 +58,13 @@ def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float
             return _put_behind(task, policy).retried(due)
         case Again.PATIENT if task.waits < policy.patience:
             # A time that the server names is obeyed; only without one does the delay double.
-            return task.postponed(now + (asked_wait or policy.delay(task.key, task.waits)))
+            due = now + (asked_wait or policy.delay(task.key, task.waits))
+            return (_put_last(task, policy) if throttled(outcome) else task).postponed(due)
         case Again.QUEUED:
-            return replace(task, due=now + (asked_wait or policy.delay(task.key, 0)))
+            # A failed one, too: a probe of its lane does not end at the same task each time.
+            failed = outcome.reason.blame is Blame.LANE
+            behind = _put_behind(task, policy) if failed else task
+            return replace(behind, due=now + (asked_wait or policy.delay(task.key, 0)))
         case _:
             return None
 
@@ -69,6 +73,12 @@ def _put_behind(task: Task, policy: RetryPolicy) -> Task:
     if not policy.behind:
         return task
     return replace(task, score=math.floor(task.score) + policy.behind)
+
+
+def _put_last(task: Task, policy: RetryPolicy) -> Task:
+    """Behind all fresh tasks. Each "slow down" holds the whole lane, so that one that is always
+    throttled would keep those of any higher score waiting."""
+    return _put_behind(_put_after(task, policy), policy)
 
 
 def _put_after(task: Task, policy: RetryPolicy) -> Task:
@@ -106,7 +116,9 @@ class LanePace:
 
     def after(self, reason: Reason, *, lane_is_well: bool = False) -> LanePace:
         if reason is Reason.RATE_LIMITED:
-            return replace(self, throttled=self.throttled + 1)
+            # Said of one key by a lane that serves others: it is heeded, and does not add up.
+            before = WELL if lane_is_well else self
+            return replace(before, throttled=before.throttled + 1)
         match reason.blame:
             case Blame.LANE if lane_is_well:
                 return WELL

@@ -87,10 +87,10 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
         if receipt.next is not None:
             floor.agenda.count(receipt.next.lane, 1)
             floor.agenda.note(receipt.next.lane, receipt.next.due)
-    found = Counter(task.lane for receipt in receipts for task in receipt.found)
-    for lane, tasks in found.items():
-        floor.agenda.count(lane, tasks)
-        floor.agenda.note(lane, 0.0)
+    if found := [task.lane for receipt in receipts for task in receipt.found]:
+        for lane, tasks in Counter(found).items():
+            floor.agenda.count(lane, tasks)
+            floor.agenda.note(lane, 0.0)
     floor.figures.add_receipts(receipts, now)
     floor.control.changed.set()
 
