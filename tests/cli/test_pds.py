@@ -187,6 +187,33 @@ def test_a_dead_server_is_a_failure_that_can_be_listed_and_put_back(tmp_path: Pa
     assert listed(tmp_path) == {}
 
 
+def test_a_crawl_whose_scan_failed_is_not_done(tmp_path: Path) -> None:
+    dead = f"http://127.0.0.1:{free_port()}"
+    private = ("-w", tmp_path, "--allow-private-hosts")
+    assert at_once("pds", "register", *private, dead, "--no-ask").code == 0
+    crawl = ("pds", "crawl", "--once", *private, "--requests-per-minute", 60_000)
+    ran = at_once(*crawl)
+    assert ran.code == 3 and "done after" in ran.err, ran.err
+    assert "1 task failed, to be tried again later; list with: trawlnet pds failures" in ran.err
+    # It is not due yet, and still not done.
+    again = at_once(*crawl, "--json")
+    assert again.code == again.rows[-1]["exit_code"] == 3, again.err
+    assert (again.rows[-1]["given_up"], again.rows[-1]["failing"]) == (0, 1)
+    assert at_once("pds", "retry", *private[:2]).code == 0
+    assert len(at_once("pds", "failures", *private[:2], "--json").rows) == 0
+
+
+def test_an_empty_registry_ends_a_crawl_or_is_waited_for_in_so_many_words(tmp_path: Path) -> None:
+    shared = ("-w", tmp_path / "net", "--registry", tmp_path / "shared.db")
+    private = (*shared, "--allow-private-hosts")
+    assert at_once("pds", "register", *private, "http://127.0.0.1:9", "--no-ask").code == 0
+    assert at_once("pds", "remove", *shared, "http://127.0.0.1:9").code == 0
+    once = at_once("pds", "crawl", *private, "--once", "--json")
+    assert once.code == 2 and "pds register URL" in once.error["hint"], once.err
+    staying = at_once("pds", "crawl", *private, "--max-seconds", 0.1)
+    assert staying.code == 4 and "waiting until others enter some" in staying.err, staying.err
+
+
 def test_one_account_can_be_scanned_on_its_own(network: Any, tmp_path: Path) -> None:
     wanted = ((d, r) for d, r in network.manifest["dids"].items() if r["archivable"])
     did, row = next((d, r) for d, r in wanted if r["records"].get(POSTS))
@@ -215,6 +242,8 @@ def test_mistakes_are_named_before_anything_is_made(tmp_path: Path) -> None:
         (("scan", "https://pds.net-a.org", "--did", "nobody"), "--did takes a DID"),
         (("scan", "https://pds.net-a.org", "--did", "did:plc:nope"), "is not a DID"),
         (("crawl", "--batch", "0"), "at least 1"),
+        (("crawl", "--contact", "a@b.example", "--max-seconds", "1"), "the registry has no PDS"),
+        (("crawl", "--contact", "a@b.example", "--once"), "the registry has no PDS"),
     ):
         (tmp_path / "there").mkdir(exist_ok=True)
         place = tmp_path / "there" if words[0] == "list" else net

@@ -484,13 +484,13 @@ def test_what_strangers_said_is_shown_as_text(shared: Running) -> None:
     everything = "".join(
         shared.ask("GET", f"/?status={status}").body.decode() for status in PdsStatus
     )
-    assert "&lt;script&gt;alert(&#39;listRepos" in everything
+    assert "&lt;script&gt;alert(&#39;listRepos" in everything.replace("<wbr>", "")
     assert "<script" not in everything
 
 
 def test_the_description_names_every_route_for_programs(shared: Running) -> None:
     document = shared.ask("GET", "/openapi.json").json
-    page = shared.ask("GET", "/docs").body.decode()
+    page = shared.ask("GET", "/docs").body.decode().replace("<wbr>", "")
     for path, operations in document["paths"].items():
         assert path in page
         for method in operations:

@@ -125,6 +125,7 @@ def test_a_redirect_leads_nowhere(tmp_path: Path) -> None:
         assert running.world.asked["canary"] == 0
 
 
+@pytest.mark.slow
 def test_without_its_registry_the_service_says_so_and_comes_back_with_it() -> None:
     with postgres_server() as server, serving(server.url, registry_seconds=0.3) as running:
         url = running.world.urls["pds"]

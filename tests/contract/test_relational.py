@@ -171,3 +171,16 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("not a database at all, but long enough to be looked at" * 9)
     with pytest.raises(TablesError):
         asyncio.run(open_relational(tmp_path / "x.db"))
+
+
+def test_a_statement_sees_what_was_given_many_values_before_it(where: Path | str) -> None:
+    async def body(db: Relational) -> None:
+        async with db.transaction() as transaction:
+            for first in (0, 700):  # More than wait for a statement.
+                rows = [{"k": f"{n:04}", "n": n} for n in range(first, first + 700)]
+                await transaction.run_many(ADD, rows)
+                assert len(await transaction.rows(ALL)) == first + 700
+            await transaction.run_many(ADD, [{"k": "last", "n": 1}])
+        assert len(await db.rows(ALL)) == 1401
+
+    on(where, body)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from tests.support.servers import RedisServer
+from trawlnet.crawlers.repos.accounts.residents import ENOUGH
+from trawlnet.crawlers.repos.shared import SharedResidents
+from trawlnet.crawlers.share import Share
 from trawlnet.engine.partition import bucket_of
+from trawlnet.net.clock import SystemClock
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.redis.work.store import RedisStore
@@ -41,5 +46,30 @@ def test_accounts_count_once_and_the_owner_of_the_lane_hears_of_them(
         assert await owner.run("reside", 5, [[LANE, ["a"]]]) == [1]
         await owner.close()
         await other.close()
+
+    asyncio.run(main())
+
+
+def test_a_page_that_names_nobody_changes_no_count(
+    redis: RedisServer, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The last page of a listing often does; its host would pass for one of a thousand accounts."""
+
+    async def may_put() -> None: ...
+
+    async def main() -> None:
+        mine = frozenset({bucket_of(LANE)})
+        share = Share(1, 2, 1, "s001-1", mine, tmp_path, lambda: 0.0, may_put)
+        store = await RedisStore.open(
+            redis.url, prefix=f"{request.node.name}:", fence=Fence("s001-1", mine)
+        )
+        residents = SharedResidents(store, share, SystemClock())
+        assert await residents.add({LANE: [], "other": ["a"]}) == {LANE: 0, "other": 1}
+        assert await residents.add({LANE: ["a", "b"]}) == {LANE: 2}
+        assert await residents.add({LANE: []}) == {LANE: 2}
+        many = [str(n) for n in range(ENOUGH - 2)]
+        assert await residents.add({LANE: many}) == {LANE: ENOUGH}
+        assert await residents.add({LANE: []}) == {LANE: ENOUGH}
+        await store.close()
 
     asyncio.run(main())

@@ -290,9 +290,10 @@ def test_a_whole_walk_lets_go_of_who_has_gone(where: Path | str) -> None:
 def test_a_scan_on_either_database_finds_the_same(where: Path | str) -> None:
     (pds,) = pdses_on(1, 3200)
     pds.lists_by_collection = True
-    for number in range(60):
+    for number in range(61):  # Where the number is round, it may be that of a full page.
         repo = pds.repo(f"contract/{number}")
-        write(repo, EPRINT if number % 3 else TAG, 1 + number % 4)
+        if number < 60:
+            write(repo, EPRINT if number % 3 else TAG, 1 + number % 4)
     repo.put(COMMENT, rkey(1), {"body": "zero \0 and \u2028"})
 
     async def run() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from selenium import webdriver
@@ -21,6 +22,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.support.pages.browser import CONTRAST, PHONE, SMALL, WIDE, show
+from tests.support.pages.page_fit import MISFITS
 from tests.support.pds.registry_rows import fill_registry
 from tests.support.pds.registry_site import Running, serving
 from trawlnet.tables.registry.rules import PdsSource, PdsStatus
@@ -193,6 +195,17 @@ def test_nothing_is_wider_than_a_phone(
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
     assert wide <= seen == size[0]
+
+
+@pytest.mark.parametrize("path", ["/", "/?status=unreachable", "/docs", "/pds?url={first}"])
+def test_no_word_is_cut_or_broken_on_any_screen(
+    site: Running, browser: webdriver.Chrome, path: str
+) -> None:
+    (row,) = site.ask("GET", "/api/pds?status=unreachable&limit=1").json["pdses"]
+    for size in (WIDE, PHONE, SMALL):
+        show(browser, size)
+        browser.get(site.url + path.format(first=quote(row["pds_url"], safe="")))
+        assert browser.execute_script(MISFITS) == [], size
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/?q=nothing-like-that"])

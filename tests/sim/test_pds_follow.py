@@ -28,6 +28,7 @@ from tests.support.repos.followed import live_world
 KILLS = 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relay", [True, False], ids=["relay", "pdses"])
 def test_what_changes_is_in_the_tables_at_once_also_after_kills(
     tmp_path: Path, relay: bool
@@ -59,6 +60,7 @@ def test_what_changes_is_in_the_tables_at_once_also_after_kills(
         assert sum(live(workspace)["cursor"].values()) == position(workspace)
 
 
+@pytest.mark.slow
 def test_invented_messages_change_nothing_and_cost_no_more_than_the_pace(tmp_path: Path) -> None:
     workspace, rpm, directory_rps = tmp_path / "net", 600, 20
     with live_world(9, tmp_path, accounts=24, hosts=3) as living:
@@ -90,6 +92,7 @@ def test_invented_messages_change_nothing_and_cost_no_more_than_the_pace(tmp_pat
         assert tabled(workspace) == wanted(living.truth())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accounts", "limit", "most"),
     [(1, ("--look-pause", 4), 1 / 4), (100, ("--looks-per-minute", 30), 1 / 2)],

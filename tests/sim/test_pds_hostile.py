@@ -19,7 +19,7 @@ from tests.support.pds.scan import (
     write,
 )
 from tests.support.pds.sim_answers import VICTIM
-from tests.support.pds.sim_model import PdsLie, SimPds
+from tests.support.pds.sim_model import Invented, PdsLie, SimPds
 from trawlnet.crawlers.pds.scanning.pages import read_repos
 from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
@@ -190,7 +190,23 @@ def test_one_stranger_among_neighbours_spoils_nothing(tmp_path: Path) -> None:
             assert (result.verdict, result.reason) == (ScanVerdict.COMPLETE, Reason.OK)
             assert result.held == {EPRINT: 4}
             again = await made.scan(pds)
-            assert again.requests == 1  # Known by now, as long as nothing changes.
+            assert again.requests == 2  # It may live there by now, without having changed.
+
+    asyncio.run(run())
+
+
+def test_many_strangers_hide_no_residents_who_have_not_changed(tmp_path: Path) -> None:
+    """Residents are not read again by the second scan, strangers are."""
+    pds = hostile(repos=10)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            for did in sorted(pds.repos)[2:]:
+                del made.world.homes[did]
+            for _ in range(2):
+                result = await made.scan(pds)
+                assert (result.verdict, result.reason) == (ScanVerdict.COMPLETE, Reason.OK)
+                assert result.held == {EPRINT: 4}
 
     asyncio.run(run())
 
@@ -283,6 +299,60 @@ def test_a_listing_that_invents_accounts_is_not_walked_for_ever(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("invents", [Invented.NO_HOST, Invented.IDLE])
+@pytest.mark.parametrize(("page", "most"), [(1000, 1010), (1, 400)])
+def test_accounts_that_cannot_be_read_or_looked_up_make_no_listing_endless(
+    tmp_path: Path, invents: Invented, page: int, most: int
+) -> None:
+    """Their documents did not come, or nothing of them was to be read: neither counted."""
+    pds = hostile(PdsLie.INVENTED_REPOS, repos=3)
+    pds.largest_page, pds.invents = page, invents
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            # So few pages that a walk that goes on to the last of them soon ends as well.
+            result = await made.scan(pds, seconds=120.0, listing_pages=200)
+            assert (result.verdict, result.reason) == (ScanVerdict.FAILED, Reason.LOOP)
+            assert result.again_in is not None and result.again_in >= 30 * 86_400
+            assert made.world.requests(pds) <= most
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lie", [PdsLie.REPEATED_LEADS, PdsLie.INVENTED_LEADS])
+def test_who_has_a_collection_is_not_asked_for_ever(tmp_path: Path, lie: PdsLie) -> None:
+    """Slices made no end of it either: each began to count its pages anew."""
+    pds = hostile(lie, repos=60)
+    pds.lists_by_collection = True
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            assert (await made.scan(pds, seconds=120.0, listing_pages=300)).complete
+            assert len(await made.uris("eprints")) == 120
+            assert pds.asked["listReposByCollection"] <= 10
+
+    asyncio.run(run())
+
+
+def test_behind_accounts_that_have_all_moved_away_a_listing_goes_on(tmp_path: Path) -> None:
+    """They are switched off here, and each has a document that names another home."""
+    pds = hostile(repos=300)
+    pds.largest_page = 100
+    *moved, _ = pds.repos.values()
+    for repo in moved:
+        repo.status = "deactivated"
+    (home,) = pdses_on(1, FIRST + 50)
+
+    async def run() -> None:
+        async with bench([pds, home], tmp_path / "r.db") as made:
+            made.world.homes |= {repo.did: home for repo in moved}
+            assert (await made.scan(pds)).complete
+            assert made.world.lookups > 5
+            assert len(await made.uris("eprints")) == 2
+
+    asyncio.run(run())
+
+
 def test_a_long_listing_of_those_who_live_there_is_walked_to_its_end(tmp_path: Path) -> None:
     """A few who have left without a word are no reason to stop."""
     pds = hostile(repos=90)
@@ -361,6 +431,25 @@ def test_records_too_large_for_a_full_page_come_one_by_one(tmp_path: Path) -> No
         async with bench([pds], tmp_path / "r.db", limits=limits) as made:
             result = await made.scan(pds)
             assert result.complete and result.held["pub.chive.large.text"] == 12
+
+    asyncio.run(run())
+
+
+def test_an_account_without_end_is_left_aside_for_the_others(tmp_path: Path) -> None:
+    (pds,) = pdses_on(1, FIRST)
+    write(pds.repo("endless/0"), EPRINT, 450)
+    write(pds.repo("exact/0"), EPRINT, 200)
+    write(pds.repo("quiet/0"), EPRINT, 2)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            results = []
+            while not results or results[-1].verdict is ScanVerdict.PARTIAL:
+                results.append(await made.scan(pds, records=100, record_pages=2))
+                assert len(results) < 20, "it goes on for ever"
+            end = results[-1]
+            assert end.complete and end.held == {EPRINT: 200 + 200 + 2}, end.detail
+            assert end.error == "1 of 3 repos could not be read: too_large"
 
     asyncio.run(run())
 

@@ -27,6 +27,7 @@ from tests.support.pds.scan import (
     write,
 )
 from tests.support.pds.sim_model import SimPds
+from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.scanning.named import before_next, joined
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
@@ -74,6 +75,7 @@ def test_a_first_scan_costs_what_describing_every_repo_costs(
     asyncio.run(run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("repos", "pages"), [(1, 1), (999, 1), (2500, 3)])
 def test_a_rescan_of_an_idle_pds_costs_one_request_per_thousand_repos(
     tmp_path: Path, repos: int, pages: int
@@ -215,35 +217,51 @@ def test_any_collection_can_be_collected(tmp_path: Path) -> None:
 
 
 def test_a_lexicon_in_the_workspace_is_enforced(tmp_path: Path) -> None:
-    (tmp_path / "lexicons").mkdir()
-    (tmp_path / "lexicons" / "like.json").write_text(
-        json.dumps(
-            {
-                "lexicon": 1,
-                "id": LIKE,
-                "defs": {
-                    "main": {
-                        "type": "record",
-                        "record": {
-                            "type": "object",
-                            "required": ["subject"],
-                            "properties": {"subject": {"type": "string"}},
-                        },
-                    }
-                },
-            }
-        )
-    )
     pds = village(2, 0)
 
     async def run() -> None:
-        async with bench([pds], tmp_path / "r.db", lexicons=tmp_path / "lexicons") as made:
+        async with bench([pds], tmp_path / "r.db", lexicons=strict_lexicons(tmp_path)) as made:
             result = await made.looking_for("app.bsky.*").scan(pds)
             assert (result.indexed, result.failed) == (0, 2)
             problems = await made.column("invalid_records", "problem")
             assert problems == ["subject: is not a string"] * 2
 
     asyncio.run(run())
+
+
+def test_what_a_lexicon_had_withdrawn_is_back_without_it(tmp_path: Path) -> None:
+    """No account has changed: that each was read without the lexicon before says nothing now."""
+    pds = village(2, 0, first=FIRST + 41)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            plain = made.looking_for("app.bsky.*")
+            strict = made.looking_for(
+                "app.bsky.*", lexicons=load_lexicons(strict_lexicons(tmp_path))
+            )
+            for _ in range(2):
+                await plain.scan(pds)
+                assert len(await made.uris("records")) == 2
+                assert await made.uris("invalid_records") == []
+                await strict.scan(pds)
+                assert await made.uris("records") == []
+                assert len(await made.uris("invalid_records")) == 2
+
+    asyncio.run(run())
+
+
+def strict_lexicons(folder: Path) -> Path:
+    """A folder with one that no like of these tests fulfils."""
+    lexicons = folder / "lexicons"
+    lexicons.mkdir()
+    record = {
+        "type": "object",
+        "required": ["subject"],
+        "properties": {"subject": {"type": "string"}},
+    }
+    like = {"lexicon": 1, "id": LIKE, "defs": {"main": {"type": "record", "record": record}}}
+    (lexicons / "like.json").write_text(json.dumps(like))
+    return lexicons
 
 
 def test_what_is_deleted_there_is_marked_here(tmp_path: Path) -> None:
@@ -428,6 +446,27 @@ def test_an_account_that_moves_takes_its_records_along(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_an_account_that_comes_back_as_it_was_is_read_again(tmp_path: Path) -> None:
+    """Its old server never ceased to list it, and nothing was written meanwhile."""
+    old, new = pdses_on(2, FIRST + 2)
+    repo = old.repo("returner")
+    write(repo, EPRINT, 2)
+
+    async def run() -> None:
+        async with bench([old, new], tmp_path / "r.db") as made:
+            new.repos[repo.did] = repo
+            made.world.homes[repo.did] = new
+            away = await made.scan(old)
+            assert away.held == {}
+            made.world.homes[repo.did] = old
+            del new.repos[repo.did]
+            back = await made.scan(old)
+            assert back.complete and back.held == {EPRINT: 2}
+            assert len(await made.uris("eprints")) == 2
+
+    asyncio.run(run())
+
+
 def test_the_whole_simulated_network_is_indexed_as_its_manifest_says(tmp_path: Path) -> None:
     async def run() -> None:
         world = await serve_atproto(61, accounts=300, hosts=6, habits={}, largest_repo=60)
@@ -495,6 +534,29 @@ def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
             ):
                 assert row in text
             assert "stranger" not in text
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_nobody_is_withdrawn_behind_an_end_that_was_assumed(tmp_path: Path, is_busy: bool) -> None:
+    """The listing ended with this page and cursor, and it has grown since: another scan has met the
+    newcomers. Sizes of pages are odd here, so that the full page looks like one with room."""
+    pds = village(7, 1, first=FIRST + 42)
+    pds.largest_page = 7
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            await made.scan(pds)
+            for name in ("newcomer", "another"):
+                made.world.homes[pds.repo(name).did] = pds
+                write(pds.repo(name), EPRINT, 1)
+            assert (await made.looking_for("pub.chive.eprint.*").scan(pds)).held[EPRINT] == 3
+            if is_busy:
+                write(next(iter(pds.repos.values())), EPRINT, 1)
+            again = await made.scan(pds)
+            assert again.complete and again.held[EPRINT] == 3
+            assert len(await made.uris("eprints")) == 3
 
     asyncio.run(run())
 

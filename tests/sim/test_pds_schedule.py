@@ -20,6 +20,7 @@ from trawlnet.crawlers.pds.discovery import rounds as discovery
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
@@ -57,6 +58,7 @@ class Hall:
     starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     at_once: int = 0
     most_at_once: int = 0
+    store: RegistryStore | None = None  # Of the run.
     sources: DiscoverySources = field(
         default_factory=lambda: DiscoverySources("", False, Path("/nonexistent"))
     )
@@ -82,7 +84,7 @@ class Hall:
             lease(config),
             lambda url, owner: SimSlice(lambda: self.scan(url)),
         )
-        store.gap = config_gap(config)
+        self.store, store.gap = store, config_gap(config)
         interval, at_once = config.scan_interval, config.concurrency
         rota = Rota(config.batch, interval, config.once, resumed=at_once)
         discovered = asyncio.Event()
@@ -198,6 +200,51 @@ def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -
 
 
 CUT_SHORT = told(ScanVerdict.PARTIAL, again_in=1.0)
+
+
+@dataclass
+class LongLook:
+    """At a PDS whose scan was cut short for it."""
+
+    hall: Hall
+    ended_at: float = 0.0
+
+    def open(self, url: str, owner: str) -> SimSlice:
+        async def look() -> Any:
+            await self.hall.clock.sleep(3 * NEXT_FOR)
+            return told(ScanVerdict.COMPLETE)
+
+        return SimSlice(look)
+
+    def ended(self, url: str) -> None:
+        self.ended_at = self.hall.clock.now()
+
+    async def run(self, control: Control) -> None:
+        hall = self.hall
+        while not hall.starts:
+            await hall.clock.sleep(1.0)
+        (url,) = hall.starts
+        assert hall.store is not None
+        while (claimed := await hall.store.claim_look(url, self)) is None:
+            await hall.clock.sleep(0.25)
+        control.wake(claimed.task.lane)
+
+
+def test_a_scan_that_made_way_for_a_look_goes_on_when_that_has_ended(tmp_path: Path) -> None:
+    """The schedule saw nothing to go on with while the look lasted, and slept till its batch."""
+
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+        hall.answer = lambda url: (
+            CUT_SHORT if len(hall.starts[url]) == 1 else told(ScanVerdict.COMPLETE)
+        )
+        look = LongLook(hall)
+        limited = CONFIG.model_copy(update={"max_seconds": 600.0})
+        await hall.run(limited, companions=[lambda discovered: look.run])
+        ((_, second),) = hall.starts.values()
+        assert look.ended_at <= second < look.ended_at + 10.0
+
+    in_hall(tmp_path, body)
 
 
 @pytest.mark.parametrize("once", [False, True])

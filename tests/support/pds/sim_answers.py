@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.support.pds.sim_model import PdsLie, SimPds, SimRepo, did_of
+from tests.support.pds.sim_model import Invented, PdsLie, SimPds, SimRepo, did_of
 from trawlnet.atproto.cid import cid_of
 from trawlnet.sim.atproto.xrpc import BadParameter, XrpcRefusal, json_response, limit_parameter
 
@@ -52,7 +52,7 @@ def _list_repos(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
     if pds.lie is PdsLie.ENDLESS_REPOS and start >= len(repos):
         start = 0
     if pds.lie is PdsLie.INVENTED_REPOS and start >= len(repos):
-        repos += [_invented(f"{pds.address}/{n}") for n in range(len(repos), start + limit)]
+        repos += [_invented(pds, number) for number in range(len(repos), start + limit)]
     rows = [_listed(repo) for repo in repos[start : start + limit]]
     return _with_cursor(pds, {"repos": rows}, start + len(rows), len(repos))
 
@@ -63,8 +63,13 @@ def _repos_by_collection(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any
     repos = [repo for repo in pds.repos.values() if collection in repo.records]
     start = _start(query)
     rows = [{"did": repo.did} for repo in repos[start : start + limit]]
+    if pds.lie is PdsLie.INVENTED_LEADS:
+        rows = [{"did": _invented(pds, start + number).did} for number in range(limit)]
     page: dict[str, Any] = {"repos": rows}
-    if start + len(rows) < len(repos):
+    if pds.lie in (PdsLie.REPEATED_LEADS, PdsLie.INVENTED_LEADS):
+        page["repos"] = rows or [{"did": repo.did} for repo in repos]
+        page["cursor"] = str(start + limit)
+    elif start + len(rows) < len(repos):
         page["cursor"] = str(start + len(rows))
     return page
 
@@ -140,8 +145,12 @@ def _repo(pds: SimPds, did: str | None) -> SimRepo:
     return repo
 
 
-def _invented(name: str) -> SimRepo:
-    return SimRepo(did_of(f"invented/{name}"))
+def _invented(pds: SimPds, number: int) -> SimRepo:
+    if pds.invents is Invented.NO_HOST:
+        # Nothing listens on port 9 of loopback addresses.
+        return SimRepo(f"did:web:127.9.{number // 250 % 250}.{number % 250 + 1}%3A9")
+    status = "deactivated" if pds.invents is Invented.IDLE else ""
+    return SimRepo(did_of(f"invented/{pds.address}/{number}"), status=status)
 
 
 def _start(query: Mapping[str, str]) -> int:

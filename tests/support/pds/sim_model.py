@@ -23,11 +23,21 @@ class PdsLie(StrEnum):
     FORGED_URIS = "forged_uris"  # Shows records of others within an own repo.
     ENDLESS_REPOS = "endless_repos"  # The listing starts again at its end.
     INVENTED_REPOS = "invented_repos"  # Behind its end it goes on with accounts that nobody has.
+    REPEATED_LEADS = "repeated_leads"  # So does its listing by collection, under new cursors.
+    INVENTED_LEADS = "invented_leads"  # Which goes on with accounts that nobody has.
     ENDLESS_RECORDS = "endless_records"  # So does every collection, under new cursors.
     RELAY = "relay"  # Lists everybody, and says in its headers what it is.
     LISTING_ONLY = "listing_only"  # Lists everybody, and knows no other method.
     NO_DESCRIPTIONS = "no_descriptions"  # Honest, and older than describeRepo.
     BROKEN_JSON = "broken_json"  # Nested without end.
+
+
+class Invented(StrEnum):
+    """Whom a listing without an end names."""
+
+    UNKNOWN = "unknown"  # To the directory.
+    NO_HOST = "no_host"  # did:web of a host that does not answer.
+    IDLE = "idle"  # Unknown, and switched off: nothing of it is to be read.
 
 
 @dataclass(slots=True)
@@ -59,6 +69,7 @@ class SimPds:
     repos: dict[str, SimRepo] = field(default_factory=dict)
     habit: Habit = Habit.GOOD
     lie: PdsLie = PdsLie.NONE
+    invents: Invented = Invented.UNKNOWN
     lists_by_collection: bool = False
     ends_with_cursor: bool = True  # As the reference does: also the last page has one.
     largest_page: int = 1000  # Repos.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -84,8 +85,30 @@ def _ready(config: PdsConfig, workspace: Path) -> None:
             "--follow reads firehoses for as long as the crawl runs, in one process",
             "leave out --once and --fleet",
         )
-    if config.once and config.discovers:
+    if not config.discovers:
+        _check_filled(config, workspace)
+    elif config.once:
         say("discovering PDSes first; scans begin after that")
+
+
+def _check_filled(config: PdsConfig, workspace: Path) -> None:
+    """Without a source there has to be a PDS, or the crawl waits for others to enter one."""
+    place = registry_place(config, workspace)
+    is_there = not isinstance(place, Path) or place.exists()
+    if is_there and asyncio.run(_registered(config, workspace)):
+        return
+    if not is_there or config.once:
+        raise NotReady(
+            "the registry has no PDS, and no source of PDSes is named",
+            "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions; "
+            "or enter a PDS: trawlnet pds register URL",
+        )
+    say("the registry has no PDS, and no source is named: waiting until others enter some")
+
+
+async def _registered(config: PdsConfig, workspace: Path) -> int:
+    async with opened_registry(config, workspace) as registry:
+        return (await registry.stats(SystemClock().now())).total
 
 
 def _remote(config: PdsConfig) -> str:

@@ -73,10 +73,10 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
             say(f"{source}: {_counts(tally)}")
         if tally.error:
             say(f"{source}: incomplete: {tally.error}")
-    failed = [tally for tally in tallies.values() if tally.error]
-    if not failed:
+    if not any(tally.error for tally in tallies.values()):
         return Exit.DONE
-    return Exit.UNREACHABLE if len(failed) == len(tallies) else Exit.GIVEN_UP
+    is_partly_read = any(tally.read for tally in tallies.values())
+    return Exit.GIVEN_UP if is_partly_read else Exit.UNREACHABLE
 
 
 def _counts(tally: DiscoveryCounts) -> str:

@@ -62,7 +62,8 @@ async def _crawl(config: PdsConfig, path: Path, runtime: Runtime, as_json: bool)
         emit({"event": "summary", "ending": word, "by_status": by_status, "due": stats.due})
     else:
         say(f"ended: {word}; PDSes: {listed(by_status)}; {stats.due:,} due")
-    return _CODES.get(word, Exit.INTERRUPTED)
+    code = _CODES.get(word, Exit.INTERRUPTED)
+    return Exit.GIVEN_UP if code is Exit.DONE and stats.failures else code
 
 
 def _row(claims: Mapping[str, int]) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
     *("mentions", "concurrency", "requests_per_minute", "scan_timeout", "claim_timeout"),
-    "max_records_per_pds",
+    *("max_records_per_pds", "max_records_per_account"),
     *("allow_private_hosts", "contact"),
 )
 _DETAIL_CHARS = 200

@@ -21,7 +21,7 @@ from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import Workspace, create
-from trawlnet.cli.crawl.signals import serve_until_signal
+from trawlnet.cli.crawl.serving import serve_until_signal
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.site.app import make_app

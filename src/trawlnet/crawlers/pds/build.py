@@ -23,7 +23,7 @@ from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.crawlers.pds.registry_place import opened_registry, state_folder
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
-from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
+from trawlnet.crawlers.pds.scanning.parts import RECORDS_AT_ONCE, ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
@@ -100,7 +100,10 @@ async def scan_parts(kit: Kit) -> ScanParts:
         tables=tables,
         routes=routes,
         clock=kit.clock,
-        limits=ScanLimits(records=config.max_records_per_pds),
+        limits=ScanLimits(
+            records=config.max_records_per_pds,
+            record_pages=-(-config.max_records_per_account // RECORDS_AT_ONCE),
+        ),
         meter=PdsMeter(kit.metrics, routes.labels),
         allow_private=private,
     )
@@ -163,8 +166,8 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
         await store.close()
 
 
-async def _nothing() -> str:
-    return ""
+async def _nothing() -> None:
+    return None
 
 
 def _name(workspace: Path, clock: Clock) -> str:

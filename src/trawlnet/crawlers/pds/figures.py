@@ -25,6 +25,7 @@ def counts_from(stats: Stats) -> Counts:
         open=open_,
         leased=scanning,
         scheduled=stats.total - given_up - open_,
+        failing=sum(stats.failures.values()) - given_up,
         remembered=stats.total,
         attempts=stats.attempts,
         settled=stats.given_up,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.errors import SourceUnread
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.ending import SHORT_PAUSE, SliceEnd, TablesAway
@@ -86,6 +86,8 @@ class RegistryStore:
         self.most: int | None = None  # Slices that may be begun in all.
         self.shares_workers = False  # Half of the workers are for looks.
         self.on_end: Callable[[str, ScanResult], None] = lambda pds, result: None
+        # Set when a claim ends that was not for a scan: one that was cut short may go on.
+        self.freed = asyncio.Event()
         self.work = ScanWork(self._open, self._conclude, clock)
         self.work.places = self._places
 
@@ -213,6 +215,7 @@ class RegistryStore:
                     lambda: self._registry.release(key, row.owner, now, begun=True)
                 )
             row.errand.ended(key)
+            self.freed.set()
             return
         await self.patiently(lambda: conclude(self._registry, key, row.owner, result, now))
         if self._control is not None and not is_counted:
@@ -304,9 +307,6 @@ class RegistryStore:
             await self._registry.release(key, row.owner, now, begun=begun)
 
 
-_UNREAD = "check its address, then run the same command again"
-
-
 class DueSource:
     """Lists a batch of due PDSes, then interrupted scans, until the next batch is due; or, with
     `once`, batch after batch until none is left."""
@@ -317,9 +317,9 @@ class DueSource:
         clock: Clock,
         rota: Rota,
         discovered: asyncio.Event,
-        before: Callable[[], Awaitable[str]],
+        before: Callable[[], Awaitable[SourceUnread | None]],
     ) -> None:
-        """`before` discovers PDSes, and returns why a source was not read to its end."""
+        """`before` discovers PDSes, and returns which source was not read to its end."""
         self._store = store
         self._clock = clock
         self._rota = rota
@@ -342,9 +342,7 @@ class DueSource:
                 if due > begun + rota.interval:
                     # All known PDSes are scanned, but that source may have more.
                     if unread:
-                        raise Unanswered(
-                            f"discovery did not finish reading a source: {unread}", _UNREAD
-                        )
+                        raise unread
                     return
                 await self._pause(due)
             if not rota.once:
@@ -358,6 +356,7 @@ class DueSource:
         rota, which = self._rota, replace(self._rota.which, begun=True)
         is_over = False
         while not is_over:
+            self._store.freed.clear()
             if tasks := await self._store.claim(rota.resumed, which):
                 # At least once, even if batches take all the time.
                 yield Page(tasks, "")
@@ -367,14 +366,14 @@ class DueSource:
             is_over = self._clock.now() >= until or (cut_short and self._discovered.is_set())
 
     async def _pause(self, until: float, *, cut_short: bool = False) -> None:
+        events = [self._store.freed, *([self._discovered] if cut_short else [])]
         sleeping = asyncio.ensure_future(self._clock.sleep(until - self._clock.now()))
-        waking = asyncio.ensure_future(self._discovered.wait())
+        waits = [sleeping, *(asyncio.ensure_future(event.wait()) for event in events)]
         try:
-            waits = (sleeping, waking) if cut_short else (sleeping,)
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sleeping.cancel()
-            waking.cancel()
+            for wait in waits:
+                wait.cancel()
 
 
 if TYPE_CHECKING:

@@ -40,7 +40,8 @@ class Transaction(Protocol):
     async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
         """Returns how many rows were changed."""
 
-    async def run_many(self, statement: Statement, values: Sequence[Values]) -> None: ...
+    async def run_many(self, statement: Statement, values: Sequence[Values]) -> None:
+        """Once for each values, before the next statement or the commit, which may raise for it."""
 
 
 class Relational(Protocol):

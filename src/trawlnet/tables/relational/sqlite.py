@@ -12,12 +12,20 @@ from typing import Any, TypeVar
 from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.engine.threads import Threads
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesFull, TablesRefused
-from trawlnet.tables.relational.database import NO_VALUES, Dialect, Statement, Transaction, Values
+from trawlnet.tables.relational.database import (
+    NO_VALUES,
+    Dialect,
+    Statement,
+    Transaction,
+    Value,
+    Values,
+)
 
 R = TypeVar("R")
 
 _BUSY_SECONDS = 30.0
 _REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)
+_MOST_WAITING = 500  # Rows of statements that return nothing.
 # In this order: the journal's mode cannot change while somebody else writes.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -71,29 +79,40 @@ class Sqlite:
         self._turn = asyncio.Lock()
 
     async def rows(self, statement: Statement, values: Values = NO_VALUES) -> list[tuple[Any, ...]]:
-        async with self.transaction() as transaction:
-            return await transaction.rows(statement, values)
+        async with self._turn:
+            return await self._do(self._alone, self._rows, statement.text, values)
 
     async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
-        async with self.transaction() as transaction:
-            return await transaction.run(statement, values)
+        async with self._turn:
+            return await self._do(self._alone, self._run, statement.text, values)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         async with self._turn:
+            transaction = _SqliteTransaction(self)
             try:
-                await self._do(self._connection.execute, self._begin)
-                yield _SqliteTransaction(self)
+                yield transaction
             except BaseException:
-                # Who is cancelled while beginning may have begun all the same.
                 await self._do(self._roll_back)
                 raise
-            await self._do(self._commit)
+            if transaction.is_open:
+                await self._do(transaction.commit)
 
     async def close(self) -> None:
         async with self._turn:
             await self._do(self._connection.close)
             self._thread.shutdown(wait=False)
+
+    def _alone(self, make: Callable[[str, Values], R], text: str, values: Values) -> R:
+        """One statement as a whole transaction: each call of the thread wakes it, and us."""
+        try:
+            self._connection.execute(self._begin)
+            made = make(text, values)
+        except BaseException:
+            self._roll_back()
+            raise
+        self._commit()
+        return made
 
     def _commit(self) -> None:
         try:
@@ -107,16 +126,18 @@ class Sqlite:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
+    def _rows(self, text: str, values: Values) -> list[tuple[Any, ...]]:
+        return self._connection.execute(text, dict(values)).fetchall()
+
+    def _run(self, text: str, values: Values) -> int:
+        return max(0, self._connection.execute(text, dict(values)).rowcount)
+
     async def _do(self, function: Callable[..., R], *args: Any) -> R:
         """In the connection's thread; a caller who is cancelled waits for the end of it, since
         what follows must find the connection at rest."""
-        loop = asyncio.get_running_loop()
-        doing = loop.run_in_executor(self._thread, function, *args)
         try:
-            return await asyncio.shield(doing)
-        except asyncio.CancelledError:
-            await asyncio.wait([doing])
-            raise
+            made: R = await self._thread.submit_whole(function, *args)
+            return made
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
                 raise TablesBusy(
@@ -133,24 +154,46 @@ class Sqlite:
 
 
 class _SqliteTransaction:
+    """Each call of the thread wakes it, and then us: so the transaction begins with its first
+    statement, and statements that return nothing wait for the next one, or for the commit."""
+
     def __init__(self, db: Sqlite) -> None:
         self._db = db
+        self._is_begun = False
+        self._waiting: list[tuple[str, list[dict[str, Value]]]] = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_begun or bool(self._waiting)
 
     async def rows(self, statement: Statement, values: Values = NO_VALUES) -> list[tuple[Any, ...]]:
-        return await self._db._do(self._rows, statement.text, values)
+        return await self._db._do(self._made, self._db._rows, statement.text, values)
 
     async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
-        return await self._db._do(self._run, statement.text, values)
+        return await self._db._do(self._made, self._db._run, statement.text, values)
 
     async def run_many(self, statement: Statement, values: Sequence[Values]) -> None:
         if values:
-            await self._db._do(self._run_many, statement.text, values)
+            self._waiting.append((statement.text, [dict(each) for each in values]))
+        if sum(len(rows) for _, rows in self._waiting) >= _MOST_WAITING:
+            await self._db._do(self._catch_up)
 
-    def _rows(self, text: str, values: Values) -> list[tuple[Any, ...]]:
-        return self._db._connection.execute(text, dict(values)).fetchall()
+    def commit(self) -> None:
+        try:
+            self._catch_up()
+        except BaseException:
+            self._db._roll_back()
+            raise
+        self._db._commit()
 
-    def _run(self, text: str, values: Values) -> int:
-        return max(0, self._db._connection.execute(text, dict(values)).rowcount)
+    def _made(self, make: Callable[[str, Values], R], text: str, values: Values) -> R:
+        self._catch_up()
+        return make(text, values)
 
-    def _run_many(self, text: str, values: Sequence[Values]) -> None:
-        self._db._connection.executemany(text, [dict(each) for each in values])
+    def _catch_up(self) -> None:
+        if not self._is_begun:
+            self._db._connection.execute(self._db._begin)
+            self._is_begun = True
+        for text, rows in self._waiting:
+            self._db._connection.executemany(text, rows)
+        self._waiting = []

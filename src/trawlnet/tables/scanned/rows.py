@@ -97,6 +97,11 @@ class WalkProgress:
     leads_cursor: str = ""
     strangers: int = 0  # Accounts looked up in a row that do not live here.
 
+    @property
+    def is_end_assumed(self) -> bool:
+        """Whether the listing was ended by a cursor that led nowhere the last time."""
+        return bool(self.cursor) and self.cursor == self.end_cursor and self.last_rows > 0
+
 
 @dataclass(frozen=True, slots=True)
 class ListedRepo:

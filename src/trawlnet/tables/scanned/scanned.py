@@ -138,7 +138,7 @@ class Scanned:
             ((pending,),) = await transaction.rows(self._sql("count_pending"), key.values)
             if progress.is_listed and not pending:
                 progress = replace(progress, is_open=False)
-                await self._end_walk(transaction, key, progress, (), now)
+                progress = await self._end_walk(transaction, key, progress, (), now)
             else:
                 await self._save(transaction, key, progress, (), now)
         return StoredListing(new, int(pending), progress)
@@ -159,7 +159,7 @@ class Scanned:
 
     async def begin_leads(self, key: ScanKey, progress: WalkProgress, now: float) -> None:
         async with self._fenced(key) as transaction:
-            await transaction.run(self._sql("drop_leads"), key.values)
+            await transaction.run_many(self._sql("drop_leads"), [key.values])
             await self._save(transaction, key, progress, (), now)
 
     async def add_leads(
@@ -198,10 +198,11 @@ class Scanned:
 
     async def end_walk(
         self, key: ScanKey, progress: WalkProgress, done: Sequence[RepoReading], now: float
-    ) -> None:
-        """The listing was met whole: repos that were not in it are gone, with their records."""
+    ) -> WalkProgress:
+        """The listing was met whole: repos that were not in it are gone, with their records. If
+        its end was assumed and repos are missing, the walk goes on behind it."""
         async with self._fenced(key) as transaction:
-            await self._end_walk(transaction, key, progress, done, now)
+            return await self._end_walk(transaction, key, progress, done, now)
 
     async def troubles(self, key: ScanKey, walk: int) -> Mapping[str, int]:
         """Repos of a walk by what was wrong with them, the empty string for nothing."""
@@ -244,14 +245,20 @@ class Scanned:
         progress: WalkProgress,
         done: Sequence[RepoReading],
         now: float,
-    ) -> None:
+    ) -> WalkProgress:
         values: Values = key.values | {"walk": progress.walk}
+        vanished = await transaction.rows(self._sql("vanished"), values)
+        if vanished and progress.is_end_assumed:
+            progress = replace(progress, is_open=True, is_listed=False, end_cursor="")
+            await self._save(transaction, key, progress, done, now)
+            return progress
         await self._save(transaction, key, progress, done, now)
-        for (did,) in await transaction.rows(self._sql("vanished"), values):
+        for (did,) in vanished:
             await self._withdraw(transaction, key, RepoReading(did, "", _EVERY_READING), now)
-            await transaction.run(self._sql("let_go"), key.values | {"did": did})
-        await transaction.run(self._sql("forget_vanished"), values)
-        await transaction.run(self._sql("drop_leads"), key.values)
+            await transaction.run_many(self._sql("let_go"), [key.values | {"did": did}])
+        await transaction.run_many(self._sql("forget_vanished"), [values])
+        await transaction.run_many(self._sql("drop_leads"), [key.values])
+        return progress
 
     async def _save(
         self,
@@ -262,7 +269,7 @@ class Scanned:
         now: float,
     ) -> None:
         values = progress_values(key, progress) | {"updated_at": self._instant(now)}
-        await transaction.run(self._sql("put_progress"), values)
+        await transaction.run_many(self._sql("put_progress"), [values])
         await self._end_readings(transaction, key, done)
 
     async def _end_readings(
@@ -310,7 +317,7 @@ class Scanned:
                 withdraw = record_statement("withdraw", Table(table))
                 withdrawn += await transaction.run(withdraw, values)
         if withdrawn:
-            moved: Values = {"did": reading.did, "pds_url": key.pds_url}
+            moved: Values = key.values | {"did": reading.did}
             await transaction.run(self._sql("reread_elsewhere"), moved)
 
     def _instant(self, now: float) -> Value:

@@ -176,8 +176,9 @@ SELECT MAX(CASE WHEN scope = :scope THEN rev END), MAX(reading), MAX(is_held)
 FROM scan_repos WHERE did = :did AND pds_url = :pds_url
 
 -- name: reread_elsewhere
--- Other PDSes that list an account read it again: its records may be there now.
-UPDATE scan_repos SET rev = '' WHERE did = :did AND pds_url <> :pds_url
+-- Other PDSes that list an account read it again: its records may be there now. So do other scopes:
+-- by their collections and lexicons, what was withdrawn may stand.
+UPDATE scan_repos SET rev = '' WHERE did = :did AND (pds_url <> :pds_url OR scope <> :scope)
 
 -- name: troubles
 -- Active repos of a walk by what was wrong with them, if anything.

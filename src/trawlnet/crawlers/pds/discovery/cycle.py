@@ -75,13 +75,16 @@ async def discover(
     if sources.dids is not None:
         tally = tallies[PdsSource.DID] = DiscoveryCounts()
         await from_dids(finder, dids_in(sources.dids), sources.directory, tally)
+        tally.read += 1
     if sources.mentions:
         tally = tallies.setdefault(PdsSource.DID, DiscoveryCounts())
         await from_records(finder, sources.directory, tally)
+        tally.read += 1
     if sources.enumerates_plc:
         tally = tallies[PdsSource.PLC] = DiscoveryCounts()
         try:
             await from_plc(finder, sources.directory, sources.mirror, tally)
+            tally.read += 1
         except (Unanswered, NotReady) as error:
-            tally.error = error.message
+            tally.left(error.message)
     return tallies

@@ -26,7 +26,8 @@ class DiscoveryCounts:
     revived: int = 0  # Known PDSes that became due because they were found again.
     refused: Counter[str] = field(default_factory=Counter)  # By reason.
     unresolved: Counter[str] = field(default_factory=Counter)  # DIDs without a PDS, by reason.
-    error: str = ""  # Why the source was not read to its end.
+    read: int = 0  # Servers, or lists, that were read to their end.
+    error: str = ""  # Why others were not.
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -40,6 +41,10 @@ class DiscoveryCounts:
         if len(self._seen) < _REMEMBERED:
             self._seen.add(name)
         return True
+
+    def left(self, why: str) -> None:
+        """A server was not read to its end."""
+        self.error = f"{self.error}; {why}" if self.error else why
 
     def refuse(self, name: str, why: str) -> None:
         if self.is_first(name):

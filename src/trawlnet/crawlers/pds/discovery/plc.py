@@ -19,7 +19,8 @@ from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.clickhouse.plc import OperationRow, endpoints, load_cursor, refused_endpoints
+from trawlnet.tables.clickhouse.plc import endpoints, load_cursor, refused_endpoints
+from trawlnet.tables.clickhouse.plc_rows_plain import OperationRow
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.registry.rules import FoundPds, PdsSource

@@ -49,7 +49,7 @@ async def from_relay(finder: Finder, relay: str, tally: DiscoveryCounts) -> None
     while True:
         page = await patiently(partial(_ask, finder, relay, trail), relay, finder.clock)
         if isinstance(page, Outcome):
-            tally.error = f"{relay}: {page.reason}: {page.detail}"
+            tally.left(f"{relay}: {page.reason}: {page.detail}")
             return
         await finder.tell(tally, _founds(page.rows, tally, allow_private=finder.allow_private))
         named += len(page.rows)
@@ -57,7 +57,10 @@ async def from_relay(finder: Finder, relay: str, tally: DiscoveryCounts) -> None
         if named > _MOST_HOSTS:
             after = f"it names more than {_MOST_HOSTS} hosts"
         if not isinstance(after, Trail):
-            tally.error = f"{relay}: {after}" if after else tally.error
+            if after:
+                tally.left(f"{relay}: {after}")
+            else:
+                tally.read += 1
             return
         trail = after
 

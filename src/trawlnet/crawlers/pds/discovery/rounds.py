@@ -6,11 +6,12 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.errors import NotReady, PartlyRead, SourceUnread
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
-from trawlnet.crawlers.pds.discovery.finding import Finder
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.control import Control
 from trawlnet.tables.errors import TablesError
 
@@ -58,7 +59,7 @@ class Rounds:
         self._interval = interval
         self._discovered = discovered  # Set after each round.
         self._note = ""  # Our last note during a round.
-        self._unread = ""  # Why a source of our last round was not read to its end.
+        self._unread: SourceUnread | None = None  # What our last round has not read.
         self._me = f"{socket.gethostname()}:{os.getpid()}:{id(self)}"
 
     async def run(self, control: Control) -> None:
@@ -76,9 +77,9 @@ class Rounds:
                 log.warning("discovery failed", extra={"error": str(error)})
                 await clock.sleep(_AFTER_TROUBLE)
 
-    async def once(self) -> str:
+    async def once(self) -> SourceUnread | None:
         """Run a round now, or wait for the one that another process runs: processes that start
-        together run one. Returns why a source was not read to its end, if we read it."""
+        together run one. Returns which source was not read to its end, if we read it."""
         clock, is_done = self._finder.clock, not self._sources.any
         while not is_done:
             last = await self._last_round()
@@ -122,7 +123,7 @@ class Rounds:
         await self._put(self._note, f"{self._finder.clock.now()}")
         for source, tally in tallies.items():
             log.info("discovered", extra={"source": source, **tally.row()})
-        self._unread = "; ".join(tally.error for tally in tallies.values() if tally.error)
+        self._unread = _unread(list(tallies.values()))
         self._discovered.set()
         return True
 
@@ -144,3 +145,14 @@ class Rounds:
 
     async def _last_round(self) -> _LastRound:
         return _LastRound.read(await self._finder.registry.notes.get(self._sources.name))
+
+
+def _unread(tallies: Sequence[DiscoveryCounts]) -> SourceUnread | None:
+    why = "; ".join(tally.error for tally in tallies if tally.error)
+    if not why:
+        return None
+    kind = PartlyRead if any(tally.read for tally in tallies) else SourceUnread
+    return kind(
+        f"discovery did not finish reading a source: {why}",
+        "check its address, then run the same command again",
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from typing import Any
@@ -45,7 +46,7 @@ class Routed:
     record: ScannedRecord
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # Without slots, for what is computed once.
 class Routes:
     globs: Sequence[str] = PRESET
     lexicons: Lexicons = field(default_factory=dict)
@@ -53,9 +54,14 @@ class Routes:
     takes_mentions: bool = False  # Whether mentioned accounts are stored.
 
     def wants(self, collection: str) -> bool:
-        return is_nsid(collection) and any(fnmatchcase(collection, glob) for glob in self.globs)
+        # Most names match no glob, which is found out sooner.
+        return any(match(collection) for match in self._matches) and is_nsid(collection)
 
-    @property
+    @cached_property
+    def _matches(self) -> tuple[Callable[[str], object], ...]:
+        return tuple(re.compile(translate(glob)).match for glob in self.globs)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Every wanted collection whose name is known in advance."""
         plain = {glob for glob in self.globs if is_nsid(glob)}
@@ -81,7 +87,7 @@ class Routes:
             glob for glob in self.globs if not any(fnmatchcase(name, glob) for name in seen)
         )
 
-    @property
+    @cached_property
     def scope(self) -> ScanScope:
         """The scope of a scan: it changes with every rule that affects a record's fate, so that all
         records are read again."""

@@ -27,7 +27,7 @@ async def begin_account(scan: Scan) -> Stepped:
     last = await scan.parts.tables.last_reading(scan.key, scan.account)
     # Higher than any before, so that a reading that was begun makes room.
     reading = RepoReading(scan.account, "", last.number + 1, is_held=last.is_held)
-    if residence is Residence.ELSEWHERE:
+    if residence is not Residence.HERE:
         end = failed(Reason.REFUSED, ELSEWHERE)
         return Stepped(scan.nothing_there(reading), end)
     rev = await _latest_rev(scan)

@@ -18,7 +18,6 @@ from trawlnet.crawlers.pds.scanning.parts import ScanParts
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
-from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 
 _RELAY_SOFTWARE = "atproto-relay"
@@ -30,7 +29,7 @@ _REQUESTS_AT_LEAST = 3
 @dataclass(slots=True)
 class ScanClient:
     parts: ScanParts
-    pds: str
+    lane: str  # Of the PDS.
     deadline: float
     budget: float  # Seconds from the beginning of the scan to its deadline.
     requests: int = 0
@@ -42,10 +41,6 @@ class ScanClient:
     def patience(self) -> float:
         """Seconds for one answer."""
         return min(self.parts.limits.request_seconds, self.budget / _REQUESTS_AT_LEAST)
-
-    @property
-    def lane(self) -> str:
-        return lane_of(self.pds)
 
     async def ask(self, url: str, body_bytes: int | None = None) -> bytes | Outcome | Halt:
         """The body, or what came instead."""

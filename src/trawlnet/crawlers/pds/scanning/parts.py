@@ -17,6 +17,8 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.tables.scanned.scanned import Scanned
 
+RECORDS_AT_ONCE = 100  # In a page of records.
+
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
@@ -29,7 +31,7 @@ class ScanLimits:
     broken_repos: int = 3  # In a row, after which the server itself counts as unwell.
     strangers: int = 5  # Repos with records that all live elsewhere: this is no PDS.
     listing_pages: int = 50_000  # The largest PDS known needs 22,000.
-    record_pages: int = 50_000  # Of one collection of one repo.
+    record_pages: int = 10_000  # Of one collection of one repo, in all scans of one reading.
     full_every: int = 10  # Each so-manyth walk reads every repo again, whatever its rev says.
 
 

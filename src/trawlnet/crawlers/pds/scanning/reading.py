@@ -16,7 +16,7 @@ from trawlnet.crawlers.pds.scanning.pages import (
     read_description,
     read_records,
 )
-from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
+from trawlnet.crawlers.pds.scanning.parts import RECORDS_AT_ONCE, ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
 from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped, halted
 from trawlnet.engine.outcome import Outcome, Reason
@@ -24,7 +24,6 @@ from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
 
 _DESCRIPTION_BYTES = 1 << 20
-_RECORDS_AT_ONCE = 100
 _SMALLER_PAGES = (10, 1)  # For records so large that a full page of them is refused.
 _SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
 
@@ -99,6 +98,9 @@ async def read_page(scan: Scan, repo: OpenReading) -> Stepped:
         return halted(page)
     if isinstance(page, Outcome):
         return _no_records(scan, reading, page)
+    if page.rows and reading.pages >= (most := scan.parts.limits.record_pages):
+        detail = f"more than {most} pages of records in a collection of {reading.did}"
+        return scan.broken(reading, Outcome(Reason.TOO_LARGE, detail=detail))
     if why := await _circle(scan, repo, page):
         return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
     return _take_in(scan, repo, page)
@@ -114,8 +116,8 @@ async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
             scan.open = None
             scan.done.append(replace(reading, trouble=str(outcome.reason)))
             return Stepped(outcome=outcome)
-        case Residence.ELSEWHERE:
-            return _elsewhere(scan, reading)
+        case Residence.ELSEWHERE | Residence.NOWHERE:
+            return await _elsewhere(scan, reading)
         case Residence.HERE:
             scan.own += 1
             repo.is_resident = True
@@ -123,13 +125,21 @@ async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
     return None
 
 
-def _elsewhere(scan: Scan, reading: RepoReading) -> Stepped:
+async def _elsewhere(scan: Scan, reading: RepoReading) -> Stepped:
     scan.strangers += 1
-    items = scan.nothing_there(replace(reading, by_names=False))
-    if scan.strangers < scan.parts.limits.strangers or scan.own:
+    # It may come to live here as it is, so no rev is remembered.
+    items = scan.nothing_there(replace(reading, rev="", by_names=False))
+    if scan.strangers < scan.parts.limits.strangers or await _has_residents(scan):
         return Stepped(items)
     detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
     return Stepped(items, failed(Reason.REFUSED, detail))
+
+
+async def _has_residents(scan: Scan) -> bool:
+    """Residents that have not changed are not read again, but what they have is held."""
+    if not scan.own:
+        scan.own = sum((await scan.parts.tables.held(scan.pds)).records.values())
+    return scan.own > 0
 
 
 def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
@@ -175,8 +185,6 @@ async def _circle(scan: Scan, repo: OpenReading, page: RecordsPage) -> str:
     reading, seen = repo.reading, repo.seen
     if page.cursor and page.cursor == reading.cursor:
         return "the cursor of the records repeats"
-    if reading.pages >= scan.parts.limits.record_pages:
-        return f"more than {scan.parts.limits.record_pages} pages of records"
     if not page.records or not reading.cursor:
         return ""
     if seen:
@@ -196,7 +204,7 @@ async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | Hal
         return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
     body: bytes | Outcome | Halt = b""
-    for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):
+    for limit in (RECORDS_AT_ONCE, *_SMALLER_PAGES):
         most = min(limit, left)
         url = list_records_url(scan.pds, reading.did, collection, most, reading.cursor)
         body = await scan.client.ask(url)

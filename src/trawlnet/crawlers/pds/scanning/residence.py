@@ -19,6 +19,7 @@ ANSWERS = frozenset((Reason.NOT_FOUND, Reason.REFUSED, Reason.PARSE_ERROR))
 class Residence(StrEnum):
     HERE = "here"
     ELSEWHERE = "elsewhere"
+    NOWHERE = "nowhere"  # There is no such account, or none with a document that can be read.
 
 
 async def residence_of(
@@ -36,8 +37,10 @@ async def residence_of(
         return answer
     if _is_here(scan, answer):
         return Residence.HERE
-    if isinstance(answer, Identity) or answer.reason in ANSWERS:
+    if isinstance(answer, Identity):
         return Residence.ELSEWHERE
+    if answer.reason in ANSWERS:
+        return Residence.NOWHERE
     if did.startswith("did:plc:"):
         wait = max(answer.wait or 0.0, _DIRECTORY_PAUSE)
         return put_off(Reason.PARKED, f"the directory: {answer.detail}", wait)

@@ -31,33 +31,64 @@ def is_doubtful(scan: Scan, fresh: FreshPage) -> bool:
 
 
 async def check_residents(scan: Scan) -> Stepped:
-    """Look some accounts up. When many in a row live elsewhere, there is no reason to go on."""
-    if scan.fresh is not None:
-        scan.fresh.is_checked = True
+    """Look some accounts up. When many in a row are not at home, there is no reason to go on."""
     unread = await scan.parts.tables.pending(scan.key, _LOOKED_AT)
-    for reading in chosen(unread, scan.key.lease):
-        residence = await residence_of(scan, reading.did)
+    some, is_idle = chosen(unread, scan.key.lease), False
+    if (fresh := scan.fresh) is not None:
+        fresh.is_checked = True
+        if not some and 2 * len(fresh.idle) > fresh.stored.new:
+            some, is_idle = chosen_idle(fresh.idle, scan.key.lease), True
+    for did in some:
+        residence = await residence_of(scan, did)
         if isinstance(residence, SliceEnd):
             return Stepped(end=residence)
-        if residence is Residence.HERE:
-            scan.progress = replace(scan.progress, strangers=0)
-        elif residence is Residence.ELSEWHERE:
-            scan.progress = replace(scan.progress, strangers=scan.progress.strangers + 1)
-        if scan.progress.strangers >= _ENOUGH:
+        if is_idle and residence is Residence.ELSEWHERE:
+            continue  # Who moves away is switched off here: all of a page may have done so.
+        # A document that does not come counts as well: whoever invents accounts can name hosts
+        # that are not there.
+        strangers = 0 if residence is Residence.HERE else scan.progress.strangers + 1
+        scan.progress = replace(scan.progress, strangers=strangers)
+        if strangers >= _ENOUGH:
             scan.progress = replace(scan.progress, is_open=False)
             return Stepped(end=failed(Reason.LOOP, _told(scan), RARELY))
     return Stepped()
 
 
-def chosen(readings: Sequence[RepoReading], salt: str) -> list[RepoReading]:
+async def is_endless(scan: Scan, collection: str, dids: Sequence[str]) -> bool | SliceEnd:
+    """After a further page of those who have a collection: whether there will always be another,
+    because the pages repeat, or name accounts that do not live there."""
+    one = min(dids, key=lambda did: _draw(did, scan.key.lease))
+    if collection in await scan.parts.tables.leads(scan.key, one):
+        return True
+    residence = await residence_of(scan, one)
+    if isinstance(residence, SliceEnd):
+        return residence
+    strangers = 0 if residence is Residence.HERE else scan.progress.strangers + 1
+    is_over = strangers >= _ENOUGH
+    # What such pages say is left aside; the listing is judged by itself.
+    scan.progress = replace(scan.progress, strangers=0 if is_over else strangers)
+    return is_over
+
+
+def chosen(readings: Sequence[RepoReading], salt: str) -> list[str]:
     """Some of those that were never read, in an order that the server cannot foresee."""
-    never = [reading for reading in readings if reading.number == 1]
+    never = [reading.did for reading in readings if reading.number == 1]
     count = min(_MOST, -(-len(never) // _ONE_IN))
-    return sorted(never, key=lambda one: blake2b(f"{salt} {one.did}".encode()).digest())[:count]
+    return sorted(never, key=lambda did: _draw(did, salt))[:count]
+
+
+def chosen_idle(dids: Sequence[str], salt: str) -> list[str]:
+    """Of accounts that are switched off one in twenty, also where each has a page to itself: a few
+    next to each other that nobody knows any more mean nothing."""
+    return [did for did in dids if _draw(did, salt) % _ONE_IN == 0][:_MOST]
+
+
+def _draw(did: str, salt: str) -> int:
+    return int.from_bytes(blake2b(f"{salt} {did}".encode()).digest())
 
 
 def _told(scan: Scan) -> str:
     return (
         f"its listing goes on after {scan.progress.pages} pages, and none of the last "
-        f"{scan.progress.strangers} accounts that were looked up lives there"
+        f"{scan.progress.strangers} accounts that were looked up lives there, as far as can be told"
     )

@@ -52,7 +52,7 @@ class ScanSlice:
         origin = canonical_origin(pds_url, allow_private=parts.allow_private)
         self._refused = origin.refused
         self.lane = lane_of(origin.url) if origin.url else ""
-        client = ScanClient(parts, origin.url, deadline, deadline - self._begun)
+        client = ScanClient(parts, self.lane, deadline, deadline - self._begun)
         key = ScanKey(origin.url, parts.routes.scope, lease)
         self._scan = Scan(parts, key, client, parts.routes.names, account)
         self._step: StepKind | SliceEnd = StepKind.LIST

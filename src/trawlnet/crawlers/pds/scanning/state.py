@@ -58,6 +58,7 @@ class FreshPage:
 
     before: WalkProgress
     stored: StoredListing
+    idle: Sequence[str]  # Accounts of it that are switched off: nothing of them is to be read.
     is_checked: bool = False
 
 
@@ -88,7 +89,7 @@ class Scan:
     held: Held | None = None  # What there is then.
     lookups: int = 0
     read: int = 0  # Repos.
-    own: int = 0  # Repos with records that live here.
+    own: int = 0  # What is known to live here: repos with records, or records of an earlier scan.
     strangers: int = 0  # Repos with records that live elsewhere.
     broken_in_row: int = 0
     described: int = 0  # Repos.

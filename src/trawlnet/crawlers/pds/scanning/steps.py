@@ -109,10 +109,12 @@ async def _next_repo(scan: Scan) -> OpenReading | None:
     return scan.open
 
 
-async def _end(scan: Scan) -> SliceEnd:
+async def _end(scan: Scan) -> StepKind | SliceEnd:
     if scan.progress.is_open:
         ended = replace(scan.progress, is_open=False)
-        await scan.parts.tables.end_walk(scan.key, ended, scan.take_done(), scan.now)
-        scan.progress = ended
+        done = scan.take_done()
+        scan.progress = await scan.parts.tables.end_walk(scan.key, ended, done, scan.now)
+        if scan.progress.is_open:
+            return StepKind.LIST
     scan.is_over = True
     return await conclusion(scan)

@@ -15,12 +15,13 @@ from trawlnet.crawlers.pds.scanning.pages import (
     repos_by_collection_url,
 )
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
+from trawlnet.crawlers.pds.scanning.residents import is_endless
 from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped, halted
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import WalkProgress
 
-_ROUND = 50  # Page sizes of servers are multiples of this.
+_ROUND = (10, 16, 25)  # Page sizes of servers are multiples of one of these.
 # Few PDSes list repos by collection: whether one does is worth a question only where a yes would
 # save this many requests.
 _DOUBT = 30
@@ -85,7 +86,9 @@ def _has_room(rows: int, page_size: int) -> bool:
     """Whether somebody new would be on this page. A server may give fewer than we ask for at the
     most, and as long as it has but one page, nobody knows how many: round numbers are suspicious.
     """
-    return rows < page_size if page_size else rows < REPOS_AT_ONCE and rows % _ROUND != 0
+    if page_size:
+        return rows < page_size
+    return rows < REPOS_AT_ONCE and all(rows % round_ for round_ in _ROUND)
 
 
 def circle(scan: Scan, fresh: FreshPage) -> SliceEnd | None:
@@ -124,8 +127,14 @@ async def follow_leads(scan: Scan) -> Stepped:
     if isinstance(page, Halt):
         return halted(page)
     scan.leads_pages += 1
-    if isinstance(page, Outcome) or _is_circular(scan, page):
-        missing = isinstance(page, Outcome) and is_missing(page)
+    endless: bool | SliceEnd = False
+    if isinstance(page, ReposPage) and page.repos and progress.leads_cursor:
+        endless = await is_endless(scan, collection, [repo.did for repo in page.repos])
+        progress = scan.progress
+    if isinstance(endless, SliceEnd):
+        return Stepped(end=endless)
+    if isinstance(page, Outcome) or endless or _is_circular(scan, page):
+        missing = endless or (isinstance(page, Outcome) and is_missing(page))
         without = _without_leads(progress, "no" if missing else progress.by_collection)
         outcome = page if isinstance(page, Outcome) else Outcome(Reason.LOOP)
         return Stepped([WalkSaved(without, scan.take_done())], outcome=outcome)

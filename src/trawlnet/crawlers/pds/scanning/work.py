@@ -153,7 +153,7 @@ class ScanWork:
             if isinstance(step, ScanResult):
                 await self._end(row, step, receipt)
                 continue
-            row.task = replace(receipt.next or row.task.revisited(0.0), payload=step)
+            row.task = (receipt.next or row.task.revisited(0.0)).carrying(step)
             row.is_leased = False
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
@@ -187,7 +187,7 @@ class ScanWork:
         if isinstance(step, ScanResult):
             await self._end(row, step, None)
             return False
-        row.task = replace(row.task, payload=step)
+        row.task = row.task.carrying(step)
         return True
 
     async def _end(
@@ -197,7 +197,7 @@ class ScanWork:
         await self._ended(row, result, receipt is not None and receipt.next is None)
         self._errands -= row.errand is not None
         if row.is_lent:
-            row.task = replace(row.task.revisited(0.0), payload={})
+            row.task = row.task.revisited(0.0).carrying({})
             row.slice, row.errand, row.is_leased, row.is_lent = None, None, False, False
             self._fresh[row.task.key] = row
         else:

@@ -24,7 +24,8 @@ async def write(scan: Scan, items: Sequence[ScanItem]) -> None:
             case PageListed(repos, progress, done):
                 before = scan.progress
                 stored = await tables.list_page(key, repos, progress, done, now)
-                scan.progress, scan.fresh = stored.progress, FreshPage(before, stored)
+                idle = [repo.did for repo in repos if not repo.is_readable]
+                scan.progress, scan.fresh = stored.progress, FreshPage(before, stored, idle)
             case LeadsListed(collection, dids, progress):
                 await tables.add_leads(key, collection, dids, progress, now)
                 scan.progress = progress
