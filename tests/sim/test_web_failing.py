@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def crawl_one(
     return world, done, {url.partition(str(world.port))[2] for url in kept}
 
 
+@pytest.mark.slow
 def test_broken_links_at_the_top_of_a_page_cost_none_of_the_good_ones_behind_them(
     tmp_path: Path,
 ) -> None:
@@ -66,6 +68,80 @@ def test_broken_links_at_the_top_of_a_page_cost_none_of_the_good_ones_behind_the
     assert kept == {"/", *good}
     assert reasons(done) == {Reason.UNAVAILABLE: 15}
     assert done.seconds < 450, "the host is well, and is not asked less often for its bad pages"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rest", "least"), [((), 5.0), ((("Retry-After", "3"),), 3.0)])
+def test_pages_that_are_always_throttled_cost_none_of_the_good_ones_behind_them(
+    rest: tuple[tuple[str, str], ...], least: float, tmp_path: Path
+) -> None:
+    """Some sites answer 429 to whoever asks for a search, however seldom."""
+    closed = [f"/search/{n}" for n in range(6)]
+    good = [f"/good/{n}" for n in range(40)]
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/":
+            return page(*closed, *good)
+        if target in good:
+            return page(text=target)
+        return Answer(429, headers=rest) if target in closed else Answer(404)
+
+    world, done, kept = crawl_one(tmp_path, answers)
+    assert kept == {"/", *good}
+    assert reasons(done) == {Reason.RATE_LIMITED: 6}
+    firsts = {one.target: one.began for one in reversed(world.log) if one.target in good}
+    assert max(firsts.values()) - world.log[0].began < 150, "nobody waits for what never comes"
+    for before, after in pairwise(world.log):
+        assert before.status != 429 or after.began - before.ended >= least
+
+
+def test_pages_that_are_always_throttled_go_behind_good_ones_however_deep(tmp_path: Path) -> None:
+    closed = [f"/search?q={n}" for n in range(3)]
+    depth = 12
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target in closed:
+            return Answer(429)
+        if target == "/robots.txt":
+            return Answer(404)
+        number = int(target[1:] or 0)
+        return page(*closed, *([f"/{number + 1}"] if number < depth else []))
+
+    world, done, kept = crawl_one(tmp_path, answers, caps={"max_depth": depth})
+    assert kept == {"/", *(f"/{n}" for n in range(1, depth + 1))}
+    assert reasons(done) == {Reason.RATE_LIMITED: 3}
+    firsts = {one.target: one.began for one in reversed(world.log)}
+    assert firsts[f"/{depth}"] - world.log[0].began < 60, "each of the three costs its wait once"
+    depths = {one.url.rpartition("/")[2]: one.depth for one in captures(tmp_path)}
+    assert depths == {str(n or ""): n for n in range(depth + 1)}
+
+
+def test_a_page_that_was_throttled_and_then_comes_has_its_links_at_their_depth(
+    tmp_path: Path,
+) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/robots.txt":
+            return Answer(404)
+        if target == "/late":
+            return page("/beneath") if times else Answer(429)
+        return page("/late", "/early") if target == "/" else page(text=target)
+
+    _, done, kept = crawl_one(tmp_path, answers, caps={"max_depth": 2})
+    assert done.failures == {} and kept == {"/", "/late", "/early", "/beneath"}
+    depths = {one.url.rpartition("/")[2]: one.depth for one in captures(tmp_path)}
+    assert depths == {"": 0, "late": 1, "early": 1, "beneath": 2}
+
+
+def test_a_host_that_throttles_everything_is_asked_ever_less(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/" and not times:
+            return page(*(f"/{n}" for n in range(60)))
+        return Answer(404) if target == "/robots.txt" else Answer(429)
+
+    world, _, _ = crawl_one(tmp_path, answers, caps={"max_seconds": 3600})
+    starts = [one.began for one in world.log[2:]]
+    gaps = [round(after - before) for before, after in pairwise(starts)]
+    assert gaps == [5 * 2**n for n in range(len(gaps))] and len(gaps) > 7
 
 
 def test_a_host_that_fails_wholly_is_left_alone_after_few_requests(tmp_path: Path) -> None:
@@ -313,3 +389,107 @@ def test_a_crawl_ends_though_its_pages_are_due_again_before_it_is_through(tmp_pa
     asked, runs = in_virtual_time(main())
     assert [one.ending for one in runs] == [Ending.DONE, Ending.DONE]
     assert 21 <= asked < 25
+
+
+def run_after_run(
+    folder: Path, answers: Answers, runs: int, *, paths: Sequence[str] = ("/only",), **config: Any
+) -> tuple[ScriptedWeb, list[Crawled]]:
+    """The same command again and again, an hour apart."""
+
+    async def main() -> tuple[ScriptedWeb, list[Crawled]]:
+        done = []
+        async with scripted_web([HOST], answers) as world, asyncio.timeout(864_000):
+            seeds = [world.url(HOST, path) for path in paths]
+            for run in range(runs):
+                done.append(await crawl_scripted(basic_config(**config), folder, seeds, f"r{run}"))
+                await asyncio.sleep(3600.0)
+        return world, done
+
+    return in_virtual_time(main())
+
+
+@pytest.mark.parametrize("retries", [3, 0])
+@pytest.mark.parametrize(
+    "failing",
+    [Answer(503), Answer(503, headers=(("Retry-After", "40"),)), Answer(raw=b"")],
+    ids=["503", "503 with a time", "no answer"],
+)
+def test_the_only_page_of_a_host_stays_open_until_its_robots_txt_can_be_had(
+    failing: Answer, retries: int, tmp_path: Path
+) -> None:
+    began: list[float] = []
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        began.append(now)
+        if now - began[0] < 5.5 * 3600.0:
+            return failing
+        return Answer(404) if target == "/robots.txt" else page(text=target)
+
+    world, done = run_after_run(tmp_path, answers, 8, limits={"max_retries": retries})
+    down, up = done[:5], done[-1]
+    assert all(one.counts.blocked == one.counts.open == 1 for one in down)
+    assert all(reasons(one) == {Reason.BLOCKED: 1} for one in down)
+    assert all(180.0 < one.seconds < 900.0 for one in down), "each run asks again, not for long"
+    assert up.failures == {} and world.asked("/only") == 1
+
+
+def test_a_page_due_again_outlives_runs_in_which_its_host_cannot_be_reached(
+    tmp_path: Path,
+) -> None:
+    """Its robots.txt is still known from before."""
+    began: list[float] = []
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        began.append(now)
+        if 1000.0 < now - began[0] < 5.5 * 3600.0:
+            return Answer(raw=b"")
+        return Answer(404) if target == "/robots.txt" else page(text=str(now))
+
+    revisit = {"enabled": True, "first_interval": 100, "min_interval": 100}
+    world, done = run_after_run(tmp_path, answers, 8, revisit=revisit)
+    assert [reasons(one) for one in done[1:5]] == [{Reason.BLOCKED: 1}] * 4
+    assert all(one.seconds < 900.0 for one in done)
+    assert done[-1].failures == {}
+    assert sum(one.status == 200 for one in world.log) >= 2
+
+
+def test_a_page_that_breaks_off_on_a_host_that_answers_is_given_up(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return Answer(404) if target == "/robots.txt" else Answer(raw=b"")
+
+    _, done = run_after_run(tmp_path, answers, 1)
+    assert reasons(done[0]) == {Reason.CONNECTION_ERROR: 1} and done[0].counts.open == 0
+
+
+def test_a_page_that_breaks_off_is_given_up_where_another_page_answers(tmp_path: Path) -> None:
+    """Though its robots.txt was not asked for in that run."""
+    began: list[float] = []
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        began.append(now)
+        if target == "/robots.txt":
+            return Answer(404)
+        if target == "/":
+            return Answer(502)  # A look whether the host is well.
+        late = now - began[0] > 1000.0
+        return Answer(raw=b"") if late and target == "/bad" else page(text=str(now))
+
+    revisit = {"enabled": True, "first_interval": 100, "min_interval": 100}
+    paths = ("/bad", "/good")
+    world, done = run_after_run(tmp_path, answers, 2, paths=paths, revisit=revisit)
+    assert done[0].failures == {}
+    assert reasons(done[1]) == {Reason.CONNECTION_ERROR: 1} and done[1].counts.blocked == 0
+    late = [one for one in world.log if one.began - began[0] > 1000.0]
+    order = [one.target for one in late if one.target != "/"]
+    assert order[:2] == ["/bad", "/good"], "the probe asks for another page"
+    assert 5 <= order.count("/bad") <= 6, "a connection that was left open is asked once more"
+
+
+def test_probes_of_a_suspended_host_use_up_no_try(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return Answer(404 if target == "/robots.txt" else 502)
+
+    limits = {"block_after": 2, "max_retries": 2}
+    _, done = run_after_run(tmp_path, answers, 3, paths=("/a", "/b"), limits=limits)
+    assert [reasons(one) for one in done[:2]] == [{Reason.BLOCKED: 2}] * 2
+    assert reasons(done[2]) == {Reason.UNAVAILABLE: 2}, "each run costs a try, and none of its own"

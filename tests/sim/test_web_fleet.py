@@ -56,6 +56,7 @@ def with_site(
         return asyncio.run(main(server.url))
 
 
+@pytest.mark.slow
 def test_shards_capture_everything_once_and_hosts_see_one_visitor(tmp_path: Path) -> None:
     archive = str(tmp_path / "archive")
 
@@ -76,6 +77,7 @@ def test_shards_capture_everything_once_and_hosts_see_one_visitor(tmp_path: Path
     assert list((tmp_path / "archive" / "parts").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
     """From two shards to three to one while they crawl, each time within a gap."""
     archive, rate = str(tmp_path / "archive"), 1.0
@@ -100,6 +102,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
     assert least_gap(log) >= 1.0 / rate
 
 
+@pytest.mark.slow
 def test_a_budget_of_pages_is_exact_over_all_shards_and_the_next_run_has_its_own(
     tmp_path: Path,
 ) -> None:

@@ -195,6 +195,7 @@ def joined(base: str, href: str) -> str:
 # --- What holds. ---
 
 
+@pytest.mark.slow
 def test_a_crawler_that_obeys_finds_exactly_what_the_manifest_promises(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
 
@@ -235,6 +236,7 @@ def test_depths_are_link_distances(tmp_path: Path) -> None:
     in_world(tmp_path, visit)
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
     code = (
         "import json, sys; sys.path[:0] = json.loads(sys.argv[1])\n"

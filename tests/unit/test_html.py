@@ -108,6 +108,7 @@ def test_nofollow_holds_only_where_no_other_link_leads_there() -> None:
     assert not link.nofollow and link.text == "one"
 
 
+@pytest.mark.slow
 def test_a_page_that_was_read_is_let_go_of_at_once() -> None:
     body = (
         b"<base href=/x><meta name=robots content=none><link rel=next href=/n>"
@@ -176,7 +177,7 @@ def test_what_a_header_says_to_robots(headers: list[str], words: tuple[bool, boo
         (b"\xfe\xff\0x", "", "utf-16-be"),
         (b"<meta charset=utf-8>", "text/html;CHARSET='Windows-1251'", "cp1251"),
         (b"<meta charset='ISO-8859-1'>", "text/html", "cp1252"),
-        (b'<meta http-equiv=Content-Type content="text/html; charset=gb2312">', "", "gb18030"),
+        (b'<meta http-equiv=Content-Type content="text/html; charset=gb2312">', "", "gbk"),
         (b"<meta charset=utf-16>", "", "utf-8"),
         (b"<!-- <meta charset=koi8-r> --><meta charset=sjis>", "", "cp932"),
         (b"<meta charset=utf-7>\xe9 x", "text/html; charset=punycode", "cp1252"),
@@ -190,7 +191,9 @@ def test_the_encoding_is_found(body: bytes, content_type: str, codec: str) -> No
     assert codec_of(body, content_type) == codec
 
 
-@pytest.mark.parametrize("codec", ["utf-16", "cp1251", "cp932", "gb18030", "euc-jp", "utf-8-sig"])
+@pytest.mark.parametrize(
+    "codec", ["utf-16", "cp1251", "cp932", "gb18030", "gbk", "euc-jp", "utf-8-sig"]
+)
 def test_links_in_other_encodings_are_read(codec: str) -> None:
     label = {"utf-16": "utf-16le", "cp932": "shift_jis", "utf-8-sig": "utf-8"}.get(codec, codec)
     text = "\u0416" if codec == "cp1251" else "\u65e5\u672c"

@@ -361,6 +361,7 @@ said = st.tuples(st.sampled_from(["Allow", "Disallow"]), patterns.map(lambda p: 
 groups = st.tuples(st.sampled_from(["*", "trawlnet", "other"]), st.lists(said, max_size=5))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(groups, max_size=4), paths)
 def test_where_protego_follows_the_rfc_the_verdict_is_the_same(

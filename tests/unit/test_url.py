@@ -180,6 +180,7 @@ hrefs = st.lists(pieces, max_size=9).map("".join) | st.text(max_size=20)
 SWAP = UrlKeys(rewrites=[Rewrite("a", "b"), Rewrite("/b", "/%7e"), Rewrite("b$", "bb")])
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(hrefs)
 @example("http://0x7f../")
@@ -194,6 +195,7 @@ def test_a_key_is_its_own_key(href: str) -> None:
                 assert keys.key(key) == key
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(hrefs, st.sampled_from([BASE, "http://example.com:8080/", "http://a/b/c/d;p?q"]))
 @example("/a%2e%2e/.b", BASE)
@@ -249,6 +251,12 @@ def test_a_link_with_a_user_name_is_asked_for_without_it(text: str, url: str) ->
         ("cp932", "/s?q=\u30bd", "http://h/s?q=%83\\"),
         ("big5hkscs", "/s?q=\u4e2d", "http://h/s?q=%A4%A4"),
         ("gb18030", "/s?q=\u20ac\u00b2", "http://h/s?q=%A2%E3%810%855"),
+        ("gbk", "/s?q=\u4e2d\u20ac\u00b2", "http://h/s?q=%D6%D0%80%26%23178%3B"),
+        ("big5hkscs", "/s?q=\u00ca\u0304\u4e2d", "http://h/s?q=%26%23202%3B%26%23772%3B%A4%A4"),
+        ("euc-jp", "/s?q=\u65e5\u00e9", "http://h/s?q=%C6%FC%26%23233%3B"),
+        # One shift for several characters, and back before what is ASCII.
+        ("iso2022-jp", "?q=\u65e5\u672c&b=\u672c", "http://h/p/?q=%1B$BF|K\\%1B(B&b=%1B$BK\\%1B(B"),
+        ("iso2022-jp", "?\u65e5\u00e9\u672c", "http://h/p/?%1B$BF|%1B(B%26%23233%3B%1B$BK\\%1B(B"),
         ("utf-16-le", "/s?q=ö", "http://h/s?q=%C3%B6"),
         ("utf-8", "/s?q=ö", "http://h/s?q=%C3%B6"),
         ("cp1252", "/ö", "http://h/%C3%B6"),

@@ -46,8 +46,8 @@ _LABELS = {
     "koi8-u": "koi8-u koi8-ru",
     "mac-roman": "macintosh mac x-mac-roman csmacintosh",
     "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
-    "gb18030": "gb18030 gbk x-gbk gb2312 gb_2312 gb_2312-80 chinese csgb2312 iso-ir-58"
-    " csiso58gb231280",
+    "gb18030": "gb18030",
+    "gbk": "gbk x-gbk gb2312 gb_2312 gb_2312-80 chinese csgb2312 iso-ir-58 csiso58gb231280",
     "big5hkscs": "big5 big5-hkscs cn-big5 x-x-big5 csbig5",
     "euc-jp": "euc-jp x-euc-jp cseucpkdfmtjapanese",
     "iso2022-jp": "iso-2022-jp csiso2022jp",
@@ -99,4 +99,6 @@ def as_utf8(body: bytes, codec: str) -> bytes:
             body = body[len(mark) :]
     if codec == "utf-8":
         return body
+    # Both read the same; they differ in what they write.
+    codec = "gb18030" if codec == "gbk" else codec
     return body.decode(codec, "replace").encode("utf-8", "replace")

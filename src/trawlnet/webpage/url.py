@@ -16,6 +16,7 @@ from typing import NamedTuple
 import ada_url
 
 from trawlnet.malformed import Malformed
+from trawlnet.webpage.query_encoding import with_query_in
 
 MAX_URL = 2048  # Characters; longer ones are traps or mistakes far more often than pages.
 
@@ -120,36 +121,10 @@ def resolve(
 
 
 def _joined(base: str, href: str, most: int, codec: str) -> str | None:
-    if codec not in _UNICODE and not href.isascii():
-        href = _with_query_in(codec, href)
     try:
-        return request_url(href, base, most)
+        return request_url(with_query_in(codec, href), base, most)
     except Malformed:
         return None
-
-
-_UNICODE = ("utf-8", "utf-16-le", "utf-16-be")  # Pages in UTF-16 send UTF-8, too.
-
-
-def _with_query_in(codec: str, href: str) -> str:
-    """The query of a page in another encoding is sent in that encoding (WHATWG URL, section 1.3),
-    what that cannot say as a character reference; the path is UTF-8 all the same."""
-    near, mark, fragment = href.partition("#")
-    path, question, query = near.partition("?")
-    encoded = "".join(one if one.isascii() else _in_codec(codec, one) for one in query)
-    return path + question + encoded + mark + fragment
-
-
-def _in_codec(codec: str, character: str) -> str:
-    try:
-        raw = character.encode(codec)
-    except UnicodeEncodeError:
-        return f"%26%23{ord(character)}%3B"
-    # The second byte of a character may be ASCII, and is then sent as it is.
-    return "".join(chr(one) if one in _KEPT_IN_QUERY else f"%{one:02X}" for one in raw)
-
-
-_KEPT_IN_QUERY = frozenset(range(0x21, 0x7F)) - frozenset(b"\"#<>'")
 
 
 # Paths that parsing leaves as they are: no segment that starts with a dot or a percent sign, no

@@ -73,7 +73,7 @@ class _PatientSelector(selectors.DefaultSelector):
             return events
         if timeout is None:
             raise RuntimeError("deadlock: every task is waiting and no timer is set")
-        self._loop.sim_now += timeout
+        self._loop.pass_time(timeout)
         return []
 
 

@@ -58,6 +58,15 @@ async def _forget(config: WebConfig) -> None:
         await erase_store(redis_url(config))
 
 
+async def _held_by(config: WebConfig, workspace: Path) -> str:
+    if not config.redis_address:
+        return ""
+    holder: str = await load("trawlnet.crawlers.binding:other_holder")(
+        redis_url(config), workspace, "web"
+    )
+    return holder
+
+
 def _remote(config: WebConfig) -> str:
     if not config.redis_address:
         return ""
@@ -100,6 +109,7 @@ WEB = Crawler(
     ledger=open_ledger,
     remote=_remote,
     forget=_forget,
+    held_by=_held_by,
     outputs=(
         "store/html",
         "warc",

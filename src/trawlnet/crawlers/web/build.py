@@ -32,6 +32,7 @@ from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
 from trawlnet.crawlers.web.visiting.site import agent_of, alone, open_site
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.web import WebMeter
 from trawlnet.stores.memory import MemoryStore
@@ -72,6 +73,9 @@ async def open_crawl(
     async with AsyncExitStack() as stack:
         store = await open_store(_store_place(config, workspace), owner=_owner(workspace))
         stack.push_async_callback(store.close)
+        if redis_url(config):
+            bind = load("trawlnet.crawlers.binding:bind")  # Needs Redis, an extra.
+            await bind(store, workspace, "web")
         if not seeds and not config.sitemaps.urls and not (await store.counts()).known:
             raise _no_start(workspace)
         spool = discovery_spool(config, workspace)

@@ -33,7 +33,7 @@ from trawlnet.crawlers.web.work import (
     read_task,
 )
 from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import Blame, Outcome, Reason
+from trawlnet.engine.outcome import Again, Blame, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.task import Task
@@ -48,6 +48,7 @@ from trawlnet.webpage.url import request_url
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 _BUDGET_PAUSE = 1.0  # Seconds; the crawl is about to end, or another page will fail.
 _BUSY = "HTTP 503"
+_NOT_REACHED = (Reason.DNS_ERROR, Reason.CONNECTION_ERROR)
 _MUCH_TYPED = 255  # Characters of a content type.
 _UNRULED = Ruling(RobotsEntry(ALLOW_ALL, math.inf))
 
@@ -81,7 +82,7 @@ class WebHandler:
         origin, target = halves(visit.url)
         ruling = await self._ruling(origin)
         if ruling.trouble is not None:
-            return ruling.trouble
+            return self._sparing(ruling.trouble, task, is_hosts=True)
         if not ruling.rules.allows(target):
             self.linker.counts["robots_denied"] += 1
             self.linker.left_out.add(ROBOTS)
@@ -100,6 +101,28 @@ class WebHandler:
         return outcome
 
     async def _blamed(
+        self, outcome: Outcome, look: HealthCheck, task: Task, ruling: Ruling
+    ) -> Outcome:
+        outcome = await self._charged(outcome, look, task, ruling)
+        is_hosts = outcome.reason in _NOT_REACHED and not ruling.asked_at
+        return self._sparing(outcome, task, is_hosts=is_hosts)
+
+    def _sparing(self, outcome: Outcome, task: Task, *, is_hosts: bool) -> Outcome:
+        """A failure of a whole host uses up no try of the page that met it: its pages wait until
+        the host answers or is blocked. `is_hosts`: it is one if nothing has answered before."""
+        is_elsewhere = outcome.lane not in ("", task.lane)
+        if outcome.reason.again is not Again.COUNTED or outcome.reason.blame is not Blame.LANE:
+            return outcome
+        if outcome.lane_is_well or is_elsewhere:
+            return outcome
+        if self.health.is_suspended(task.lane):
+            return replace(outcome, again=Again.QUEUED)
+        if is_hosts and not self.health.has_answered(task.lane):
+            is_down = outcome.lane_is_down or outcome.reason in _NOT_REACHED
+            return replace(outcome, again=Again.QUEUED, lane_is_down=is_down)
+        return outcome
+
+    async def _charged(
         self, outcome: Outcome, look: HealthCheck, task: Task, ruling: Ruling
     ) -> Outcome:
         """Whether a failure counts against the host. Other pages may have failed during this visit;

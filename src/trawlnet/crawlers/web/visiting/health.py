@@ -17,6 +17,8 @@ _REMEMBERED = 10_000  # Hosts.
 class FailingGate(Protocol):
     def failures(self, lane: str) -> int: ...
 
+    def is_answering(self, lane: str) -> bool: ...
+
     def manners(self, lane: str) -> Manners: ...
 
 
@@ -47,8 +49,19 @@ class HostHealth:
             del self._good[next(iter(self._good))]
         self._good[lane] = url
 
+    def has_answered(self, lane: str) -> bool:
+        """Whether a page of this host has succeeded in this run."""
+        return lane in self._good
+
+    def is_suspended(self, lane: str) -> bool:
+        """Whether only probes are sent to this host."""
+        return self._gate.failures(lane) >= self._gate.manners(lane).block_at
+
     def in_doubt(self, lane: str) -> bool:
-        """Whether one more failure would slow the host down."""
+        """Whether one more failure would slow the host down. A host that said "slow down" twice in
+        a row may say it of these pages only."""
+        if not self._gate.is_answering(lane):
+            return True
         failures = self._gate.failures(lane) + 1
         manners = self._gate.manners(lane)
         return failures % manners.halve_every == 0 or failures >= manners.block_at
