@@ -54,6 +54,16 @@ def test_a_crawl_refuses_a_newer_workspace_before_it_asks_for_anything(tmp_path:
     assert not (tmp_path / "logs").exists()
 
 
+def test_a_follower_refuses_a_newer_workspace_and_leaves_it_as_it_is(tmp_path: Path) -> None:
+    folder = thaw("repos-follow-0.1.0", tmp_path)
+    (folder / "state" / "repos" / "format").write_text("trawlnet workspace 2\n")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    words = ("--relay", "https://relay.example", "--contact", "me@example.org")
+    ran = at_once("repos", "follow", "-w", folder, *words)
+    assert ran.code == 1 and "the workspace has format 2" in ran.err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
 def test_a_workspace_says_which_version_wrote_it_and_a_torn_word_is_no_number(
     tmp_path: Path,
 ) -> None:
@@ -76,6 +86,29 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     for readonly in (False, True):
         with pytest.raises(StoreError, match="not a ledger of this version"):
             SpanFile(tmp_path, readonly=readonly)
+
+
+def test_a_newer_store_in_redis_is_refused_by_verbs_crawls_and_fleets(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    server = client.Redis.from_url(redis.url)
+    server.flushdb()
+    server.set("crawler:format", "trawlnet store 2")
+    where = ("--store", redis.url)
+    fleet = ("--fleet", "local", "--archive", tmp_path / "archive")
+    relay = ("--relay", "https://relay.example", "--contact", "me@example.org")
+    for words in (
+        ("repos", "status", "-w", tmp_path, *where),
+        ("repos", "crawl", "-w", tmp_path, *where, *relay),
+        ("repos", "crawl", "-w", tmp_path, *where, *relay, *fleet),
+        ("web", "failures", "-w", tmp_path, *where),
+        ("fleet", "status", *where),
+    ):
+        ran = at_once(*words)
+        assert ran.code == 1, words
+        assert "hold 'trawlnet store 2', this program writes 'trawlnet store 1'" in ran.err, words
+        assert "hint: use the version of trawlnet that made them" in ran.err
+    assert server.keys("*") == [b"crawler:format"]
 
 
 def test_a_newer_ledger_in_redis_is_refused(redis: RedisServer) -> None:

@@ -19,6 +19,7 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
 from trawlnet.stores.errors import StoreError
+from trawlnet.stores.lmdb.notes import open_notes
 from trawlnet.stores.lmdb.store import LmdbStore
 from trawlnet.stores.lmdb.tables import open_environment
 
@@ -266,3 +267,17 @@ def child(source: str, *args: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         env=environment(),
     )
+
+
+@pytest.mark.parametrize(
+    ("is_only_copy", "hint"), [(False, "and are rebuilt"), (True, "there is no other copy")]
+)
+def test_notes_that_cannot_be_written_say_whether_they_may_be_lost(
+    is_only_copy: bool, hint: str, tmp_path: Path
+) -> None:
+    notes = open_notes(tmp_path, is_only_copy=is_only_copy)
+    table = notes.table("some")
+    with pytest.raises(StoreError) as refused, notes.writing(table) as txn:
+        txn.put(b"k" * 10_000, b"")
+    notes.close()
+    assert hint in refused.value.hint

@@ -11,3 +11,11 @@ class NotReady(Hinted):
 
 class Unanswered(Hinted):
     """A server that everything else depends on does not answer."""
+
+
+class SourceUnread(Unanswered):
+    """No source of a crawl was read to its end; what was known before has been crawled."""
+
+
+class PartlyRead(SourceUnread):
+    """One of several sources was not read to its end."""

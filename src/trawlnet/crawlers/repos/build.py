@@ -29,7 +29,6 @@ from trawlnet.crawlers.repos.config import (
     wants_live_tables,
 )
 from trawlnet.crawlers.repos.events.event_log import EventReader
-from trawlnet.crawlers.repos.following.open_following import FollowGround, followed
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.ledger import STORE
 from trawlnet.crawlers.repos.mirror import TableMirror
@@ -126,8 +125,10 @@ async def _open(
         if not resuming:
             await begin_sweep(config, store, mirror, clock)
         if config.follow:
-            ground = FollowGround(shelf.archived, store, gate, rates, workspace)
-            parts = await followed(config, parts, ground, metrics, stack)
+            # Seldom needed, and a seventh of the time that a crawl's imports take.
+            following = load("trawlnet.crawlers.repos.following.open_following")
+            ground = following.FollowGround(shelf.archived, store, gate, rates, workspace)
+            parts = await following.followed(config, parts, ground, metrics, stack)
             if tables is not None and config.live_tables is not LiveTablesKey.OFF:
                 live = LiveTables(tables, EventReader(workspace), workspace / ARCHIVE, clock)
                 parts = _with_live_tables(parts, live)
@@ -280,8 +281,8 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
     )
     stack.push_async_callback(store.close)
     if config.redis_address:
-        bind = load("trawlnet.crawlers.repos.binding:bind")  # Needs Redis, an extra.
-        await bind(store, workspace / "state" / "repos", _owner(workspace))
+        bind = load("trawlnet.crawlers.binding:bind")  # Needs Redis, an extra.
+        await bind(store, workspace, "repos")
     return store
 
 

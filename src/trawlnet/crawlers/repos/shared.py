@@ -196,7 +196,8 @@ class SharedResidents:
             (lane, [digest_of(did).hex() for did in list(dids)[start : start + _DIDS_AT_ONCE]])
             for lane, dids in found.items()
             if lane not in self._enough
-            for start in range(0, len(dids), _DIDS_AT_ONCE)
+            # Also for a page that names nobody: else its lane would pass for one that has enough.
+            for start in range(0, len(dids) or 1, _DIDS_AT_ONCE)
         ]
         for start in range(0, len(rows), _LANES_AT_ONCE):
             some = rows[start : start + _LANES_AT_ONCE]

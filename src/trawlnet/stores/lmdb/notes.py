@@ -1,4 +1,4 @@
-"""LMDB tables for data that can be computed again: a cache, never the only copy."""
+"""LMDB tables of notes; most can be computed again: who opens them says which cannot."""
 
 from __future__ import annotations
 
@@ -22,26 +22,39 @@ _UNREADABLE: Final = (
     lmdb.PanicError,
 )
 
+_IS_REBUILT: Final = "free some space and start again: the notes are a cache, and are rebuilt"
+_IS_SAVED: Final = "free some space and start again; do not delete them: there is no other copy"
+
 
 class LmdbNotes:
     """Each transaction belongs to one thread; several threads may have some at once."""
 
-    def __init__(self, environment: Any) -> None:
+    def __init__(self, environment: Any, hint: str) -> None:
         self._environment = environment
+        self._hint = hint  # What to do when they can be neither read nor written.
 
     def table(self, name: str) -> Any:
-        with _in_words():
+        with _in_words(self._hint):
             return self._environment.open_db(name.encode())
+
+    def get(self, table: Any, key: bytes) -> bytes | None:
+        """One value. A crawl asks before each task, and two generators take longer than LMDB."""
+        try:
+            with self._environment.begin(db=table) as txn:
+                value: bytes | None = txn.get(key)
+                return value
+        except lmdb.Error as error:
+            raise _trouble(error, self._hint) from error
 
     @contextmanager
     def reading(self, table: Any) -> Iterator[Any]:
-        with _in_words(), self._environment.begin(db=table) as txn:
+        with _in_words(self._hint), self._environment.begin(db=table) as txn:
             yield txn
 
     @contextmanager
     def writing(self, table: Any) -> Iterator[Any]:
         """Durable when the block has ended."""
-        with _in_words(), self._environment.begin(db=table, write=True) as txn:
+        with _in_words(self._hint), self._environment.begin(db=table, write=True) as txn:
             yield txn
 
     def close(self) -> None:
@@ -52,8 +65,9 @@ def open_notes(path: Path, *, is_only_copy: bool = False) -> LmdbNotes:
     """Open the tables. A file that cannot be read is replaced by an empty one, unless there is
     no other copy of what it holds."""
     make_directory(path)
+    hint = _IS_SAVED if is_only_copy else _IS_REBUILT
     try:
-        return LmdbNotes(_open(path))
+        return LmdbNotes(_open(path), hint)
     except _UNREADABLE as error:
         if is_only_copy:
             raise StoreError(
@@ -62,8 +76,8 @@ def open_notes(path: Path, *, is_only_copy: bool = False) -> LmdbNotes:
             ) from error
         for file in path.glob("*.mdb"):
             file.unlink()
-    with _in_words():
-        return LmdbNotes(_open(path))
+    with _in_words(hint):
+        return LmdbNotes(_open(path), hint)
 
 
 def count_notes(path: Path, table: str) -> int:
@@ -126,11 +140,12 @@ def _open(path: Path) -> Any:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _in_words(hint: str) -> Iterator[None]:
     try:
         yield
     except lmdb.Error as error:
-        raise StoreError(
-            f"the notes of the crawl cannot be read or written: {error}",
-            "free some space and start again: the notes are a cache, and are rebuilt",
-        ) from error
+        raise _trouble(error, hint) from error
+
+
+def _trouble(error: Exception, hint: str) -> StoreError:
+    return StoreError(f"the notes of the crawl cannot be read or written: {error}", hint)

@@ -13,6 +13,8 @@ from trawlnet.engine.task import Task
 from trawlnet.stores.fence import CounterDelta
 from trawlnet.stores.packing import clean_detail, pack_payload, text_bytes, unpack_payload
 
+_NO_NEWS = CounterDelta()
+
 
 def packed_task(task: Task) -> list[Any]:
     """A task in the format of the scripts; see row_of in shared.lua."""
@@ -31,7 +33,7 @@ def packed_task(task: Task) -> list[Any]:
 
 
 def packed_receipt(receipt: Receipt[CounterDelta], part: str) -> list[Any]:
-    news = receipt.news or CounterDelta()
+    news = receipt.news or _NO_NEWS
     return [
         packed_task(receipt.task),
         receipt.reason,

@@ -227,7 +227,8 @@ class RedisStore:
         found = await self._scripts.ask("GET", "format")
         if found != FORMAT:
             raise StoreError(
-                f"the keys {self._prefix}* hold {found!r}, this program writes {FORMAT!r}",
+                f"the keys {self._prefix}* hold {found.decode(errors='replace')!r}, this program "
+                f"writes {FORMAT.decode()!r}",
                 "use the version of trawlnet that made them, or another prefix",
             )
         # Each opening numbers its own writes, so that two of one name cannot be confused.
