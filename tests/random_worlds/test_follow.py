@@ -169,6 +169,11 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
                 (Kill("states done", 4, 400.0),),
             ),
         ),
+        # Killed before it had a cursor: an account that left meanwhile was kept for ever.
+        (
+            FollowSpec(0, 1, 1, (*written(0, pause=7.0), Act("leave", 0, 0.0, 0)), page=2),
+            Plan("crawl", "relay", False, False, SLOW, (Kill("frame", 1, 0.0),)),
+        ),
     ],
 )
 def test_what_was_found_stays_mended(spec: FollowSpec, plan: Plan) -> None:

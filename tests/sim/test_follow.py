@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.program import Started, trawlnet
 from tests.support.repos.followed import (
     LiveWorld,
@@ -42,6 +44,7 @@ def act_and_wait(started: Started, workspace: Path, living: LiveWorld) -> None:
     started.until(lambda: folded_events(workspace).lines > lines, "more events")
 
 
+@pytest.mark.slow
 def test_a_crawl_that_follows_ends_at_the_truth(tmp_path: Path) -> None:
     workspace = tmp_path / "net"
     with live_world(5, tmp_path, accounts=40, hosts=3) as living:
@@ -56,6 +59,7 @@ def test_a_crawl_that_follows_ends_at_the_truth(tmp_path: Path) -> None:
         assert folded.lines == len(folded.ids), "nothing was killed: each event is there once"
 
 
+@pytest.mark.slow
 def test_servers_are_followed_directly_after_a_crawl_and_after_a_stop(tmp_path: Path) -> None:
     """What changed between the crawl and the first message, and between two runs, is found."""
     workspace = tmp_path / "net"

@@ -12,6 +12,7 @@ from tests.sim.test_follow import until_true
 from tests.support.program import Started, trawlnet
 from tests.support.repos.followed import (
     LiveWorld,
+    archived_texts,
     folded_events,
     follow_flags,
     following,
@@ -92,3 +93,30 @@ def test_a_server_that_lost_its_log_is_read_from_its_start_when_asked(tmp_path: 
         with following(tmp_path, "crawl", workspace, *flags, "--from-start") as started:
             act_until_true(started, workspace, living)
         assert folded_events(workspace).wrong == []
+
+
+def test_who_was_deleted_in_a_gap_is_found(tmp_path: Path) -> None:
+    """Only one message would have told, and it is forgotten: the listing lacks the account, and
+    its server says so when it is asked."""
+    workspace = tmp_path / "net"
+    with live_world(24, tmp_path, accounts=8, hosts=2) as living:
+        flags = follow_flags(living.world)
+        with following(tmp_path, "crawl", workspace, "--follow", *flags) as started:
+            act_until_true(started, workspace, living)
+        gone, unlisted, *others = living.writers()
+        population = living.world.population
+        living.run(happens(lambda: living.world.life.leave(gone)))
+        # Not to be listed proves nothing.
+        living.run(happens(lambda: population.members[unlisted.host].remove(unlisted.index)))
+        living.write(others[:3])
+        on_log(living, lambda log: log.forget_but(2))
+        with following(tmp_path, "follow", workspace, *flags) as started:
+            until_true(started, workspace, living)
+        assert folded_events(workspace).wrong == []
+        archived = archived_texts(workspace)
+        assert population.dids[gone.index] not in archived
+        assert population.dids[unlisted.index] in archived
+
+
+async def happens(call: Callable[[], object]) -> None:
+    call()

@@ -6,6 +6,8 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.program import PATIENCE, Started, trawlnet
 from tests.support.repos.followed import (
     Content,
@@ -45,6 +47,7 @@ def until_true(started: Started, workspace: Path, living: LiveWorld) -> None:
         raise AssertionError("\n".join(wrong)) from error
 
 
+@pytest.mark.slow
 def test_the_table_is_the_truth_while_a_crawled_network_is_followed_and_killed(
     tmp_path: Path,
 ) -> None:

@@ -23,6 +23,7 @@ from trawlnet.crawlers.repos.events.event_log import (
     EventReader,
     spool_log,
 )
+from trawlnet.crawlers.repos.events.event_queue import EventQueue
 from trawlnet.malformed import Malformed
 from trawlnet.queues.acks import SpoolPosition
 from trawlnet.queues.open import open_queue
@@ -266,7 +267,7 @@ def test_what_only_the_spool_has_goes_to_the_server_as_it_is(tmp_path: Path) -> 
         spool = spool_log(tmp_path)
         server = await open_queue(tmp_path / "server", NAME)
         mine = await open_queue(tmp_path / SPOOL, NAME)
-        log = EventLog([mine, server], lambda: 2000.0, spool, spool.last_key() or 0)
+        log = EventLog(mine, lambda: 2000.0, spool, spool.last_key() or 0, EventQueue(server))
         before_us = log.last_us
         await appended(tmp_path, [[replace(post(3), occasion="again"), post(4)]])
         assert list(log.after(before_us)) == [post(3), post(4)]

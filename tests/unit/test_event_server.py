@@ -219,6 +219,7 @@ async def a_message_without_end(client: ClientConnection) -> None:
     await client.send(pieces())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "code"),
     [(endless_options, 1008), (a_huge_message, 1009), (a_message_without_end, 1009)],
@@ -256,6 +257,7 @@ def handshake(served: Served, query: str = "") -> socket.socket:
     return client
 
 
+@pytest.mark.slow
 def test_a_client_that_never_reads_slows_nobody_and_is_let_go(tmp_path: Path) -> None:
     """Far more is written than any buffer holds: 60 MB for each of four silent clients."""
 

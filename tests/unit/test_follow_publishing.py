@@ -88,6 +88,9 @@ class NothingArchived:
     def is_empty(self) -> bool:
         return True
 
+    def dids_after(self, did: str, most: int) -> list[str]:
+        return []
+
 
 class StillClock:
     def now(self) -> float:

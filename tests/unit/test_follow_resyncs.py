@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import math
 from typing import Any
+
+from msgspec import structs
 
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, next_visit
 from trawlnet.crawlers.repos.following.live_store import LiveChange
@@ -77,6 +80,15 @@ def test_a_visit_that_is_put_off_for_hours_keeps_no_other_waiting() -> None:
     heapq.heappush(turns.due, (asked_at, "did:other"))
     turns.run(1.0)
     assert turns.of("did:other")[0] == asked_at
+
+
+def test_a_slot_has_come_when_the_store_says_that_its_visit_is_due() -> None:
+    """It stores microseconds: an instant before its slot the visit was due, again and again."""
+    turns = Turns({"did:one": "https://one.example"})
+    turns.clock.at = 1_700_000_182.37458
+    slot = math.nextafter(turns.clock.at, math.inf)
+    state = structs.replace(turns.states["did:one"], asked_at=slot, has_slot=True)
+    assert turns.resyncs._with_a_slot({"did:one": state}, LiveChange()) == ["did:one"]
 
 
 def test_other_servers_do_not_wait_for_one() -> None:

@@ -11,6 +11,7 @@ from trawlnet.crawlers.repos.accounts.rates import PdsRates, rate_for
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.config import ReposConfig, manners
 from trawlnet.engine.gate import Gate
+from trawlnet.engine.rules import LanePace
 from trawlnet.net.clock import SystemClock
 from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 
@@ -22,6 +23,14 @@ CONFIG = ReposConfig(default_pds_rps=5)
 )
 def test_size_decides(accounts: int, rate: float) -> None:
     assert rate_for(accounts, CONFIG) == rate
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_only_a_crawl_that_ends_gives_a_host_up(follows: bool) -> None:
+    ours = manners(ReposConfig(follow=follows, block_after=10))
+    failing = LanePace(failures=100_000)
+    assert failing.suspended(ours)
+    assert failing.blocked(ours) is not follows, "a later run asks it again, and there is none"
 
 
 def accounts(count: int, first: int = 0) -> list[str]:

@@ -60,8 +60,10 @@ class Nothing:
 class SomeMirror:
     def __init__(self, homes: Mapping[str, str]) -> None:
         self.homes = homes
+        self.asked = 0
 
     async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
+        self.asked += 1
         found = {did: self.homes[did] for did in dids if did in self.homes}
         return {did: RepoIdentity(did, home, "k") for did, home in found.items()}
 
@@ -143,6 +145,22 @@ def test_dids_that_are_not_visited_are_on_record_with_the_reason() -> None:
         # The user no longer skips that server: the source names the account as any other.
         again = handler_of(census(mirror))
         assert (await again(tasks[2])).reason is Reason.OK
+
+    asyncio.run(run())
+
+
+def test_the_mirror_is_not_asked_about_an_account_that_it_has_just_named() -> None:
+    async def run() -> None:
+        mirror = SomeMirror({DIDS[0]: ""})
+        known = census(mirror)
+        (task,) = await known.of_identities([RepoIdentity(DIDS[0], "", "")])
+        handler = handler_of(known)
+        assert (await handler(task)).reason is Reason.NOT_FOUND
+        assert mirror.asked == 0
+        # The user wants it tried again: by now the directory may say something else.
+        mirror.homes = {DIDS[0]: ALIVE}
+        assert (await handler(task)).reason is Reason.OK
+        assert mirror.asked == 1
 
     asyncio.run(run())
 

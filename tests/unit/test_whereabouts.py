@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -63,5 +64,54 @@ def test_what_a_directory_says_of_itself_is_heard(reason: Reason, told: bool) ->
         assert found == (Outcome(reason, wait=40.0, lane="plc.example") if told else None)
         if not told:
             assert gate.ready_at("plc.example") == 40.0
+
+    run_sim(main())
+
+
+@pytest.mark.parametrize(
+    ("reason", "stands"),
+    [(Reason.UNAVAILABLE, False), (Reason.TIMEOUT, False), (Reason.NOT_FOUND, True)],
+)
+def test_no_archived_account_is_withdrawn_while_the_directory_is_away(
+    reason: Reason, stands: bool
+) -> None:
+    """Its old server says that it is switched off: it may have moved, however new its address."""
+
+    class Troubled(SlowDirectory):
+        async def resolve(self, did: str) -> Outcome:  # type: ignore[override]
+            return Outcome(reason)
+
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, Manners())
+        where = AccountLocator(Troubled(), None, 1e9, clock, gate, LookupSlots(2, clock))
+        visit = RepoVisit("did:plc:a", "https://pds.example")
+        found = await where.moved_since(visit, 0.0, is_archived=True)
+        assert found == (None if stands else Outcome(reason, lane="plc.example"))
+        assert await where.moved_since(visit, 0.0) is None, "nothing would be withdrawn"
+
+    run_sim(main())
+
+
+def test_no_archived_account_is_withdrawn_on_the_word_of_an_old_mirror() -> None:
+    """The account has moved since the directory was mirrored."""
+    old, new = "https://old.example", "https://new.example"
+
+    class Directory(SlowDirectory):
+        async def resolve(self, did: str) -> RepoIdentity:
+            return RepoIdentity(did, new, "")
+
+    class OldMirror:
+        async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
+            return {did: RepoIdentity(did, old, "") for did in dids}
+
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, Manners())
+        where = AccountLocator(Directory(), OldMirror(), 0.0, clock, gate, LookupSlots(2, clock))
+        visit = RepoVisit("did:plc:a", old)
+        found = await where.moved_since(visit, 0.0, is_archived=True)
+        assert found == RepoIdentity("did:plc:a", new, "")
+        assert await where.moved_since(visit, 0.0) is None, "the mirror is asked first"
 
     run_sim(main())

@@ -39,6 +39,7 @@ class QueueOptions:
     retention: Retention | None = None  # With `keep`: what the publisher deletes all the same.
     # For RabbitMQ only.
     patience: float = 60.0  # How long a lost connection is tried again before giving up.
+    confirmation: float = 60.0  # How long a message may take until the server confirms it.
 
 
 @dataclass(frozen=True, slots=True)

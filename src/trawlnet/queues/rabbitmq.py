@@ -147,7 +147,7 @@ class RabbitQueue:
         except SinkUnreachable as error:
             return [error] * len(messages)
         send = partial(channel.default_exchange.publish, routing_key=queue, mandatory=True)
-        deadline = self._options.patience
+        deadline = self._options.confirmation
         results = await asyncio.gather(
             *(send(message, timeout=deadline) for message in messages), return_exceptions=True
         )

@@ -11,7 +11,8 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,8 +63,7 @@ class ArchiveCatalogue:
         self._catch_up()
 
     def rev(self, did: str) -> str | None:
-        with self._notes.reading(self._revs) as txn:
-            return self._look(txn, did)
+        return self._look(partial(self._notes.get, self._revs), did)
 
     async def revs(self, dids: Iterable[str]) -> dict[str, str]:
         """Of those that are in the archive."""
@@ -72,7 +72,7 @@ class ArchiveCatalogue:
         for start in range(0, len(everyone), _LOOKUPS_AT_ONCE):
             with self._notes.reading(self._revs) as txn:
                 for did in everyone[start : start + _LOOKUPS_AT_ONCE]:
-                    if (rev := self._look(txn, did)) is not None:
+                    if (rev := self._look(txn.get, did)) is not None:
                         found[did] = rev
             await asyncio.sleep(0)
         return found
@@ -84,7 +84,7 @@ class ArchiveCatalogue:
             found = cursor.set_range(after.encode() + b"\0")
             while found and cursor.key() <= last.encode():
                 did = cursor.key().decode()
-                if self._look(txn, did) is not None:
+                if self._look(txn.get, did) is not None:
                     yield did
                 found = cursor.next()
 
@@ -107,13 +107,13 @@ class ArchiveCatalogue:
             # What is not written down is read from the archive next time.
             log.warning("notes not written", extra={"error": str(error)})
 
-    def _look(self, txn: Any, did: str) -> str | None:
+    def _look(self, get: Callable[[bytes], Any], did: str) -> str | None:
         for recent in (self._pending, self._writing):
             if did in recent:
                 return recent[did] or None
         key = did.encode()
         # A DID that is longer is simply not remembered.
-        value = txn.get(key) if len(key) <= KEY_MAX else None
+        value = get(key) if len(key) <= KEY_MAX else None
         return None if value is None else value.decode()
 
     def _write_down(self) -> None:

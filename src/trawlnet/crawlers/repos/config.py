@@ -58,7 +58,11 @@ class ReposConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     relay: tuple[str, ...] = Field(
-        (), description="Ask these relays for PDS hosts (URLs, in this order)."
+        (),
+        description=(
+            "Relays (URLs, in this order): "
+            "a crawl asks them for PDS hosts, following reads their firehoses."
+        ),
     )
     pds: tuple[str, ...] = Field(
         (), description="Follow the firehoses of these PDSes (URLs), beside those of relays."

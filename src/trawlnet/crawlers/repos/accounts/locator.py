@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from trawlnet.crawlers.repos.accounts.identity import Mirror, RepoIdentity, Resolver
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.lane import lane_of
 
@@ -62,23 +62,26 @@ class AccountLocator:
     gate: Gate
     slots: LookupSlots
 
-    async def moved_since(self, visit: RepoVisit, now: float) -> RepoIdentity | Outcome | None:
+    async def moved_since(
+        self, visit: RepoVisit, now: float, *, is_archived: bool = False
+    ) -> RepoIdentity | Outcome | None:
         """Where the account went, for a server that no longer shows it; or that the directory
         wants to be asked later. A server that an account left says that it is switched off; only
-        old tasks can be about such a one."""
-        if now - visit.told < self.stale_after:
+        old tasks can be about such a one. What is archived would be withdrawn: then the directory
+        itself, and not an old mirror, has to say first that the account has not moved."""
+        if not is_archived and now - visit.told < self.stale_after:
             return None
-        found = await self._looked_up(visit.did)
+        found = await self._looked_up(visit, is_archived)
         if isinstance(found, Outcome):
             if found.reason is Reason.RATE_LIMITED:
+                return found
+            if is_archived and found.reason.blame is Blame.LANE:
                 return found
             # The server's answer stands, and is what the task ends with: this is all that the
             # gate hears of the directory.
             self.gate.observe(found.lane, found)
             return None
-        if not found.pds or lane_of(found.pds) == lane_of(visit.pds):
-            return None
-        return found
+        return found if _is_elsewhere(found, visit) else None
 
     async def resolved(self, did: str) -> RepoIdentity | Outcome:
         """From the directory itself; trouble is told of the directory, not of the PDS. Raises
@@ -101,9 +104,13 @@ class AccountLocator:
         self.gate.observe(lane, Outcome(Reason.OK))
         return found
 
-    async def _looked_up(self, did: str) -> RepoIdentity | Outcome:
+    async def _looked_up(self, visit: RepoVisit, is_archived: bool) -> RepoIdentity | Outcome:
         if self.mirror is not None:
-            states = await self.mirror.states([did])
-            if did in states:
-                return states[did]
-        return await self.resolved(did)
+            state = (await self.mirror.states([visit.did])).get(visit.did)
+            if state is not None and (not is_archived or _is_elsewhere(state, visit)):
+                return state
+        return await self.resolved(visit.did)
+
+
+def _is_elsewhere(account: RepoIdentity, visit: RepoVisit) -> bool:
+    return bool(account.pds) and lane_of(account.pds) != lane_of(visit.pds)

@@ -50,6 +50,8 @@ class VisitPlanner:
     clock: Clock
     reopen: Reopen | None = None
     left_out: Counter[str] = field(default_factory=Counter)  # By why.
+    # Put on record in this run and not asked about since: as a directory has just named them.
+    just_left_out: set[str] = field(default_factory=set)
 
     async def of_claims(self, claims: Sequence[ListedAccount]) -> list[Task]:
         revs = await self.archived.revs(claim.did for claim in claims)
@@ -78,7 +80,11 @@ class VisitPlanner:
         return await self._given_again(tasks)
 
     async def may_visit(self, did: str) -> bool:
-        """Whether the mirror names a server for it that is not left alone."""
+        """Whether the mirror names a server for it that is not left alone. A query takes
+        milliseconds: there is none for one that was put on record a moment ago."""
+        if did in self.just_left_out:
+            self.just_left_out.remove(did)
+            return False
         state = (await self.mirror.states([did])).get(did) if self.mirror else None
         return state is not None and self._refusal(state) is None
 
@@ -129,6 +135,8 @@ class VisitPlanner:
         """Beyond so many they are counted only: a directory names millions that are gone."""
         has_room = self.room_on_record > 0
         self.left_out["skipped" if one.reason is Reason.REFUSED else "no_pds"] += 1
+        if has_room:
+            self.just_left_out.add(one.did)
         return [one.task()] if has_room else []
 
     @property

@@ -19,6 +19,8 @@ from trawlnet.crawlers.repos.events.event import (
     encode_event,
     time_of,
 )
+from trawlnet.crawlers.repos.events.event_queue import EventQueue
+from trawlnet.engine.control import Control
 from trawlnet.malformed import Malformed
 from trawlnet.queues.acks import SpoolPosition
 from trawlnet.queues.open import open_queue
@@ -38,6 +40,7 @@ _SEGMENT_BYTES = 64 << 20
 _SEGMENTS = 8  # At least so many share what is retained, so that it shrinks in small steps.
 _POLL = 0.2  # Seconds between two looks for what another process has appended.
 _LONGEST = QueueOptions().message_bytes
+_SERVER = QueueOptions(patience=2.0)  # Then the follower says what it waits for, and tries again.
 
 
 class EventLog:
@@ -45,11 +48,17 @@ class EventLog:
     the address of a server, in a queue there as well."""
 
     def __init__(
-        self, queues: Sequence[Queue], now: Callable[[], float], spool: SpoolLog, last_us: int
+        self,
+        lines: Queue,
+        now: Callable[[], float],
+        spool: SpoolLog,
+        last_us: int,
+        server: EventQueue | None = None,
     ) -> None:
-        self._queues = queues
+        self._lines = lines  # The spool, to append to,
+        self._spool = spool  # and to read.
+        self._server = server
         self._now = now
-        self._spool = spool
         self._last_us = last_us
         self._lock = asyncio.Lock()
 
@@ -67,16 +76,25 @@ class EventLog:
             keep=True,
             retention=retention,
         )
-        queues = [await open_queue(workspace / SPOOL, NAME, options)]
-        if server:
-            queues.append(await open_queue(server, NAME))
+        lines = await open_queue(workspace / SPOOL, NAME, options)
+        there = EventQueue(await open_queue(server, NAME, _SERVER)) if server else None
         last_us = await asyncio.to_thread(_last_time, workspace)
-        return cls(queues, now, spool_log(workspace), last_us)
+        return cls(lines, now, spool_log(workspace), last_us, there)
 
     @property
     def last_us(self) -> int:
         """When the newest event was published; 0: none was."""
         return self._last_us
+
+    @property
+    def trouble(self) -> str:
+        """Why the server does not confirm, in words."""
+        return self._server.trouble if self._server else ""
+
+    async def attend(self, control: Control) -> None:
+        """While the crawl goes on, a server that is away is waited for."""
+        if self._server:
+            self._server.attend(control)
 
     async def append(self, events: Sequence[RepoEvent]) -> None:
         """Durable on return: in the spool, and confirmed by the server. After a failure some may
@@ -85,8 +103,9 @@ class EventLog:
             return
         async with self._lock:
             lines = [orjson.Fragment(line) for line in self._stamped(events)]
-            for queue in self._queues:
-                await queue.publish(lines)
+            await self._lines.publish(lines)
+            if self._server:
+                await self._server.publish(lines)
 
     def after(self, time_us: int) -> Iterator[RepoEvent]:
         """Published later than that, as the spool has them. Blocking."""
@@ -99,13 +118,14 @@ class EventLog:
     async def repeat(self, time_us: int) -> None:
         """The same to the server once more, as they are: who is killed between the two has them in
         the spool only."""
-        for queue in self._queues[1:]:
+        if self._server:
             lines = await asyncio.to_thread(list, self._lines_after(time_us))
-            await queue.publish([orjson.Fragment(line) for line in lines])
+            await self._server.publish([orjson.Fragment(line) for line in lines])
 
     async def close(self) -> None:
-        for queue in self._queues:
-            await queue.close()
+        await self._lines.close()
+        if self._server:
+            await self._server.close()
 
     def _lines_after(self, time_us: int) -> Iterator[bytes]:
         with disk_errors(f"reading {self._spool.files.path}"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 from trawlnet.archive.format.folding import ArchivedState
@@ -15,6 +16,7 @@ from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.malformed import Malformed
 
+_LAST = "did:~"  # Behind every DID.
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,10 @@ class ArchivedStates:
 
     def rev(self, did: str) -> str | None:
         return self._catalogue.rev(did)
+
+    def dids_after(self, did: str, most: int) -> list[str]:
+        """Archived accounts behind it, so many, in their order."""
+        return list(islice(self._catalogue.between(did, _LAST), most))
 
     def tombstone(self, did: str) -> Tombstone | None:
         """The newest one over an account."""

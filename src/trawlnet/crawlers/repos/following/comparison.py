@@ -16,9 +16,11 @@ _CLOCKS_DIFFER = 600  # Seconds: revs are written by the clocks of others.
 
 def compare(
     judge: Judge, claims: Sequence[ListedAccount], since: int, wanted: Collection[str] | None
-) -> None:
+) -> list[str]:
     """Asks for a visit wherever the two differ. An account that nobody knows is visited if it
-    changed since the gap began: before that, the stream did not name it."""
+    changed since the gap began: before that, the stream did not name it. Returns the accounts
+    that we know and that their own server names."""
+    named = []
     for claim in claims:
         state = judge.states.get(claim.did)
         if wanted is not None and claim.did not in wanted:
@@ -27,7 +29,9 @@ def compare(
             if claim.active and _is_since(claim.rev, since):
                 judge.resync(claim.did, LiveState(), ResyncCause.GAP)
         elif not state.pds or Upstream(claim.pds, is_pds=True).is_home_of(state.pds):
+            named.append(claim.did)
             _compare_known(judge, claim, state)
+    return named
 
 
 def _compare_known(judge: Judge, claim: ListedAccount, state: LiveState) -> None:

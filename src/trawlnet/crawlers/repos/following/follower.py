@@ -76,6 +76,7 @@ class Follower:
     # Called with accounts whose identity is in doubt, and when there are visits to make.
     on_doubt: Callable[[Collection[str]], None] = lambda dids: None
     on_due: Callable[[], None] = lambda: None
+    on_listed: Callable[[], None] = lambda: None  # And when a listing was read to its end.
     # Held by everything that changes states.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     figures: LiveFigures = field(default_factory=LiveFigures)
@@ -256,8 +257,10 @@ class Follower:
         async with self.lock:
             states = await self.in_pool(self.states_of, [claim.did for claim in claims])
             judge = self.judge(states)
-            compare(judge, claims, since, self.wanted)
+            named = compare(judge, claims, since, self.wanted)
             await self.commit(judge)
+            if named:
+                await self.in_thread(self.parts.live.roll.name, named, since)
 
     def judge(self, states: Mapping[str, LiveState], *, is_final: bool = False) -> Judge:
         return Judge(self.rules, self.parts.clock.now(), dict(states), is_final)

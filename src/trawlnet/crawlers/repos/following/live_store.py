@@ -21,6 +21,7 @@ from trawlnet.crawlers.repos.following.figures.live_figures import (
 )
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause
+from trawlnet.crawlers.repos.following.roll_book import RollBook
 from trawlnet.stores.lmdb.notes import KEY_MAX, LmdbNotes, notes_in, open_notes, some_notes
 from trawlnet.stores.lmdb.rows import digest
 
@@ -96,6 +97,7 @@ class LiveStore:
         self._figures = notes.table(_FIGURES)
         self._published = notes.table(_PUBLISHED)
         self._followed = notes.table(_FOLLOWED)
+        self.roll = RollBook(notes)
 
     @classmethod
     def open(cls, state: Path) -> LiveStore:
@@ -117,6 +119,14 @@ class LiveStore:
                 if packed is not None:
                     found[did] = _STATE.decode(packed)
         return found
+
+    def states_after(self, did: str, most: int) -> dict[str, LiveState]:
+        """Of the accounts behind it, so many, in their order."""
+        with self._notes.reading(self._accounts) as txn:
+            cursor = txn.cursor()
+            is_there = cursor.set_range(did.encode() + b"\0")
+            rows = islice(cursor.iternext(), most) if is_there else ()
+            return {key.decode(): _STATE.decode(packed) for key, packed in rows}
 
     def cursor(self, host: str) -> HostCursor | None:
         with self._notes.reading(self._cursors) as txn:

@@ -24,6 +24,7 @@ from trawlnet.crawlers.repos.following.judging import JudgeRules
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
+from trawlnet.crawlers.repos.following.roll_call import RollCall
 from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.following.visit_sink import VisitSink
@@ -77,6 +78,8 @@ async def followed(
         handler.census.resolver, follower.learn, clock, pause=config.resync_pause
     )
     follower.on_due, follower.on_doubt = resyncs.look, lookups.add
+    roll = RollCall(follower, config.resyncs_per_hour, clock)
+    follower.on_listed = roll.look
     dialler = _dialler(config, ground.gate, clock, len(upstreams))
     streams = [
         Subscription(upstream, dialler, follower, from_start=config.from_start)
@@ -102,8 +105,10 @@ async def followed(
         facts=meter.facts,
         companions=(
             *parts.companions,
+            follower.parts.events.attend,
             follower.run,
             resyncs.run,
+            roll.run,
             lookups.run,
             meter.run,
             *(one.run for one in streams),

@@ -29,6 +29,7 @@ from trawlnet.engine.task import Task
 _AT_ONCE = 500
 _LONGEST_WAIT = 60.0  # Seconds.
 _ASKED_FOR = "asked for by the stream"
+_INSTANT = 1e-6  # Seconds: due times are stored in these.
 _FIRST = -0.5  # Score: before visits of the crawl itself, behind listings.
 
 
@@ -125,7 +126,7 @@ class Resyncs:
             if not state.needs_visit:
                 continue
             slot = state.asked_at if state.has_slot else self.limits.next_slot(state.pds, now)
-            if slot <= now:
+            if slot < now + _INSTANT:
                 found.append(did)
             else:
                 change.states[did] = structs.replace(state, asked_at=slot, has_slot=True)

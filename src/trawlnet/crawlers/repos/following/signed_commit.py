@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trawlnet.archive.format.proof import usual_commit
+from trawlnet.atproto.cbor_items import skip
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
-from trawlnet.atproto.firehose.items_plain import skip
 
 _MAP, _SHORT = 0xA0, 24  # A map of fewer pairs than this has its number in the first byte.
 _SIGNATURE = b"\x63sig", b"\x58\x40"

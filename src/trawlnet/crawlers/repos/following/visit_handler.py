@@ -11,7 +11,14 @@ from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.visit_sink import ListingCompared, VisitBegun, VisitEnded
 from trawlnet.crawlers.repos.visiting.visit import INACTIVE
-from trawlnet.crawlers.repos.work import Listing, RepoVisit, did_of, is_listing, read_task
+from trawlnet.crawlers.repos.work import (
+    Listing,
+    ListingKind,
+    RepoVisit,
+    did_of,
+    is_listing,
+    read_task,
+)
 from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock, Handler
 from trawlnet.engine.task import Task
@@ -68,7 +75,10 @@ def _compared(task: Task, outcome: Outcome[Any]) -> Outcome[Any]:
         return replace(outcome, again=Again.PATIENT)
     # Whatever a comparison finds is a further page of it.
     found = tuple(one.key for one in outcome.found)
-    return replace(outcome, items=[ListingCompared(task.key, found)])
+    # One that runs in circles, or is not there, has no end: nobody is missing in it.
+    is_end = outcome.reason is Reason.OK and not found and work.what is ListingKind.REPOS
+    page = ListingCompared(task.key, found, task.lane if is_end else "", work.since)
+    return replace(outcome, items=[page])
 
 
 def _is_answer(task: Task, outcome: Outcome[Any]) -> bool:

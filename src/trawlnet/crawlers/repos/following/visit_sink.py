@@ -51,6 +51,8 @@ class ListingCompared:
 
     key: str
     found: Sequence[str]
+    lane: str = ""  # Of the server whose listing of accounts ends with it,
+    since: int = 0  # and since when it is compared.
 
 
 Batch = Sequence[tuple[Task, Sequence[Any]]]
@@ -102,6 +104,9 @@ class VisitSink:
                 found = [key for page in pages for key in page.found]
                 done = [page.key for page in pages]
                 await follower.save(LiveChange(listed=found, compared=done))
+                ends = {page.lane: page.since for page in pages if page.lane}
+                await follower.in_thread(follower.parts.live.roll.end_listing, ends)
+                follower.on_listed()
 
     async def _publish(self, visits: Visits) -> None:
         judge = await self._judged(visits)

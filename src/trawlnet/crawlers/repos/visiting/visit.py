@@ -32,12 +32,11 @@ from trawlnet.crawlers.repos.visiting.packing import (
     usual_room,
 )
 from trawlnet.crawlers.repos.visiting.spill import Spills
-from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.crawlers.repos.work import RepoVisit, lane_at
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.client.answer import RequestLimits
-from trawlnet.net.lane import lane_of
 
 NOT_SIGNED = "not signed by the account's key"
 INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPENDED)
@@ -68,7 +67,7 @@ class Visitor:
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
         found: Outcome | RepoIdentity | None = None
-        home = lane_of(visit.pds)
+        home = lane_at(visit.pds)
         # On the lane of a directory, that is to be asked first: the server had failed.
         if task.lane != home or self.whereabouts.gate.in_trouble(home):
             # Before another failure there: whoever left a server that is gone is elsewhere.
@@ -78,11 +77,13 @@ class Visitor:
             if isinstance(found, Outcome) and task.lane != home:
                 found = replace(found, lane=found.lane or home)
         if isinstance(found, Outcome) and found.reason in INACTIVE:
-            found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
+            is_archived = self.archived.rev(visit.did) is not None
+            now = self.clock.now()
+            found = await self.whereabouts.moved_since(visit, now, is_archived=is_archived) or found
         if isinstance(found, RepoIdentity):
             # Followed once: where a document points in circles, the second answer stands.
             there = replace(visit, pds=found.pds, key=found.key)
-            lane = lane_of(there.pds)
+            lane = lane_at(there.pds)
             # A server that nobody has listed is asked like one of its size, too.
             await self.rates.add({lane: [visit.did]})
             found = await self._try(there, task, lane)

@@ -110,10 +110,11 @@ class Life:
             self._become(account, AccountStatus.ACTIVE)
 
     def leave(self, account: Account) -> None:
-        """The account is deleted; its server forgets its messages."""
+        """The account is deleted; its server forgets its messages, and lists it no longer."""
         self._able.remove(account.index)
         did = self._population.dids[account.index]
         self.logs[account.host].erase(did)
+        self._population.members[account.host].remove(account.index)
         self._become(account, AccountStatus.DELETED)
 
     def rotate(self, account: Account) -> None:

@@ -26,6 +26,7 @@ from trawlnet.observe.metrics.follow import FollowFigures, UpstreamFigures
 _EVERY = 1.0  # Seconds.
 _COUNT_EVERY = 10  # Looks: accounts that wait are counted seldom.
 _LATELY = 30  # Looks: commits per second are those of the last half minute.
+_EVENT_QUEUE = "event_queue"  # Beside hosts, which have a dot or a port.
 _REASONS = (*Refusal, *Rejection)
 
 
@@ -145,6 +146,8 @@ class LiveMeter:
             "upstreams": {one.upstream.host: _upstream_row(one, now) for one in self._streams},
         }
         troubles = {one.upstream.host: one.trouble for one in self._streams if one.trouble}
+        if trouble := self._follower.parts.events.trouble:
+            troubles[_EVENT_QUEUE] = trouble
         return {"live": row | ({"troubles": troubles} if troubles else {})}
 
 
