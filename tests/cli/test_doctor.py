@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tomllib
 from pathlib import Path
 
@@ -60,6 +62,20 @@ def test_an_accelerator_that_is_absent_says_what_that_costs(
     zstd_row = findings["native zstd"]
     assert zstd_row.mark is DoctorMark.MISSING
     assert "more CPU" in zstd_row.detail and "apt install libzstd-dev" in zstd_row.hint
+
+
+def test_scheduling_that_the_c_library_only_names_is_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As musl does it."""
+
+    def unimplemented(*args: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    for name in ("sched_getscheduler", "sched_setscheduler"):
+        monkeypatch.setattr(os, name, unimplemented, raising=False)
+    findings = {one.what: one for one in accelerator_findings()}
+    assert findings["batch threads"].mark is DoctorMark.MISSING
 
 
 def test_native_code_that_was_switched_off_is_not_blamed_on_a_library() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,6 +123,7 @@ def test_status_says_how_much_waits_and_since_when(tmp_path: Path) -> None:
     stored = at_once("ids", "status", "-w", tmp_path, "--json").rows[0]
     assert (stored["queue_depth"], stored["seconds_behind"]) == (0, 0.0)
     publish(tmp_path, messages(raids(7)))
+    time.sleep(0.2)  # It is told in tenths of a second.
     behind = at_once("ids", "status", "-w", tmp_path, "--json").rows[0]
     assert behind["queue_depth"] == 7
     assert 0.0 < behind["seconds_behind"] < 600.0

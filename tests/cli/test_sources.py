@@ -88,6 +88,20 @@ def test_a_schedule_that_ends_says_which_source_was_not_read(
     )
 
 
+@pytest.mark.parametrize("is_partial", [True, False])
+def test_a_dead_source_leaves_the_closing_lines(is_partial: bool, tmp_path: Path) -> None:
+    with answering((404, b"")) as dead, answering((200, b'{"hosts": []}')) as good:
+        relays = ("--relay", good if is_partial else dead, "--relay", f"{dead}")
+        flags = (*relays, "--allow-private-hosts", "-w", tmp_path)
+        code = 3 if is_partial else 12
+        assert at_once("pds", "discover", *flags).code == code
+        told = at_once("pds", "crawl", "--once", *flags)
+        ran = at_once("pds", "crawl", "--once", *flags, "--json", "--discovery-interval", 1)
+    assert told.code == code and "done after" in told.err, told.err
+    assert "did not finish reading a source" in told.err.split("done after")[1]
+    assert ran.rows[-1]["event"] == "summary"
+
+
 def test_a_no_that_the_crawl_needs_is_told_with_its_reason() -> None:
     refused = Outcome(Reason.REFUSED, detail="a private address")
     told = refused.as_given_up("not read")

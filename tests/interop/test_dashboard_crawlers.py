@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.support.pages.dashboard_browser import (
 )
 from tests.support.pages.dashboard_run import dashboard_of
 from tests.support.program import started
+from tests.support.repos.followed import follow_flags, live_world
+from trawlnet.sim.atproto.live.relay_stream import Mischief
 from trawlnet.sim.ids import read_manifest
 
 LONG = 90  # Seconds; only a test that fails waits that long.
@@ -138,3 +141,36 @@ def _begun(crawl: Any, workspace: Path) -> Path:
 def _titles(browser: webdriver.Chrome) -> set[str]:
     heads = "return [...document.querySelectorAll('h2')].map(one => one.textContent)"
     return set(map(str, browser.execute_script(heads)))
+
+
+def test_a_follower_shows_its_firehoses(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    show(browser, WIDE)
+    with live_world(35, tmp_path, accounts=30, hosts=3) as living:
+        command = ("repos", "crawl", "--follow", "-w", tmp_path / "net")
+        hoses = ("--relay", living.world.relay, "--pds", living.world.pds[0])
+        with (
+            started(
+                *command, *follow_flags(living.world, *hoses), folder=tmp_path / "talk"
+            ) as crawl,
+            dashboard_of(_begun(crawl, tmp_path / "net")) as site,
+        ):
+            browser.get(site.url)
+            until(browser, lambda: _states(browser) == {"connected"}, "the firehoses", LONG)
+            living.write(living.writers()[:5], Mischief.FORGE)
+            living.acts(200)
+            until(browser, lambda: tile(browser, "messages rejected") > "0", "a rejection", LONG)
+            until(browser, lambda: tile(browser, "resyncs") > "0", "a resync", LONG)
+            enough_to_see(browser)
+            assert {"Live", "Rejected, by reason", "Resyncs"} <= _titles(browser)
+            if folder := os.environ.get("TRAWLNET_SCREENSHOTS"):
+                show(browser, (1360, 710))
+                browser.execute_script("document.querySelector('#live').scrollIntoView()")
+                assert browser.save_screenshot(str(Path(folder) / "dashboard-live.png"))
+            show(browser, PHONE)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
+            show(browser, WIDE)
+
+
+def _states(browser: webdriver.Chrome) -> set[str]:
+    found = "return [...document.querySelectorAll('#live tbody .dot')].map(one => one.textContent)"
+    return set(map(str, browser.execute_script(found)))

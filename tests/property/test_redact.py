@@ -16,6 +16,7 @@ NAMES = st.sampled_from(
         *("password", "PASSWORD", "passwd", "pwd", "secret", "client_secret", "token", "api_key"),
         *("apikey", "access_token", "X-Amz-Signature", "X-Amz-Security-Token", "AWSAccessKey"),
         *("sslpassword", "private_key", "webhook", "auth.token", "credentials", "pass[token]"),
+        *("pass", "db_pass", "user-pass", "auth", "X-Auth", "basic.auth"),
     ]
 )
 KEYS = st.sampled_from(["key", "Key", "KEY"])  # A secret in a query only.
@@ -63,6 +64,12 @@ def shapes(draw: st.DrawFn) -> str:
 @example("https://x@s3cr3t@h/0")
 @example("https://h/x?password=s3cr3t")
 @example("redis://:s3cr3t/x@h:6379/0")
+@example("redis://me:12#s3cr3t@h/0")
+@example("amqp://:1/s3cr3t@h/")
+@example("postgresql://me:12?s3cr3t@h:5432/db")
+@example("https://h/x?pass=s3cr3t")
+@example("{'X-Auth': 's3cr3t'}")
+@example("authorization=Basic s3cr3t")
 @example("https://h/x?key=s3cr3t")
 @example("https://h/x?a=b&amp;key=s3cr3t")
 def test_no_secret_is_left(text: str) -> None:
@@ -90,6 +97,8 @@ def test_no_secret_is_left_however_deep_it_is(
     [
         "https://example.org/@user/x?page=2&sort=key",
         "https://example.org:8080/@user",
+        "http://example.org:8080?to=me@example.org",
+        "https://a.org/?bypass=1&author=me&compass=n&oauth_version=1",
         "contact: you@example.org",
         "did:plc:abc at://did:plc:abc/app.bsky.feed.post/3k",
         "amqp://host:5672/vhost",

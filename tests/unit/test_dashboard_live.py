@@ -79,6 +79,13 @@ def test_what_a_server_said_is_escaped_and_cut() -> None:
     assert HOSTILE not in html and len(html) < 10_000
 
 
+def test_what_every_firehose_waits_for_comes_first() -> None:
+    html = str(following(LIVE | {"troubles": {"event_queue": "RabbitMQ does not answer"}}))
+    first, *others = [" ".join(row) for row in rows(html) if "connected" in row or "queue" in row]
+    assert first.startswith("event queue waited for: RabbitMQ does not answer")
+    assert len(others) == 2
+
+
 def test_at_rest_there_is_no_state_of_connections() -> None:
     running = {"upstreams", "troubles", "commits_per_s", "waiting"}
     html = str(following({key: value for key, value in LIVE.items() if key not in running}))

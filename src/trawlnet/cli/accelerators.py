@@ -62,7 +62,7 @@ def _signatures() -> str:
 
 
 def _other_signatures() -> str:
-    return "cryptography" if keys.openssl is not None else ""
+    return "cryptography" if keys.openssl() is not None else ""
 
 
 def _event_loop() -> str:
@@ -71,6 +71,15 @@ def _event_loop() -> str:
 
 def _has(owner: object, name: str) -> Callable[[], str]:
     return lambda: name if hasattr(owner, name) else ""
+
+
+def _batch_threads() -> str:
+    """musl has the call, and answers each that it is not implemented."""
+    try:
+        os.sched_getscheduler(0)
+    except (AttributeError, OSError):
+        return ""
+    return "sched_setscheduler"
 
 
 ACCELERATORS = (
@@ -111,7 +120,7 @@ ACCELERATORS = (
     ),
     Accelerator(
         "batch threads",
-        _has(os, "sched_setscheduler"),
+        _batch_threads,
         "reading threads may hold up the event loop",
         _NONE,
     ),

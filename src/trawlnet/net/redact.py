@@ -16,7 +16,8 @@ _MOST = 16 * 1024  # Characters of a line that are searched; the rest is not sho
 
 _WORDS = (
     r"(?:passw(?:or)?d|passphrase|pwd|secret|token|webhook|authorization|cookie|credentials?"
-    r"|signature|sig|(?:api|access|private|secret|account)[-_.]?key)"
+    r"|signature|sig|(?:api|access|private|secret|account)[-_.]?key"
+    r"|(?<![^\W_])(?:pass|auth))"  # Whole words: a bypass and an author are no secrets.
 )
 # Bounded at the start, so that the search takes linear time.
 _SECRET_NAME = rf"[\w.%\[\]-]{{0,64}}?{_WORDS}s?\d{{0,3}}\]?"
@@ -28,11 +29,17 @@ _USERINFO = re.compile(
     r"(?<=://)(?:[^\s/?#@:\"'<>]{0,512}:(?![0-9]*(?:[/?#\s]|$))[^\s\"'<>]{0,4096}"
     r"|[^\s/?#\"'<>]{0,4096})@"
 )
+# The same for servers whose addresses have no @ elsewhere: a password may begin like a port.
+_SERVER_USERINFO = re.compile(
+    r"(?<![\w+.-])(?P<is>(?:rediss?|amqps?|postgres(?:ql)?|clickhouses?|s3)://)"
+    r"(?P<whole>[^\s\"'<>]{0,4096})@",
+    re.IGNORECASE,
+)
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 # `?token=x`, `password='x y'` and the like, also with the name in quotes.
 _ASSIGNED = re.compile(
     rf"(?<![\w.%\[\]-])(?P<name>{_SECRET_NAME})(?P<is>[\"']?\s?=\s?)(?!\$[({{])"
-    rf"(?:{_QUOTED}|[^\s&;#,\"'<>]+)",
+    rf"(?:{_QUOTED}|(?:(?:basic|bearer)\s)?[^\s&;#,\"'<>]+)",
     re.IGNORECASE,
 )
 # `?key=x`: in a query the key of an API, elsewhere the key of a task or of a config.
@@ -53,7 +60,8 @@ def redact(text: str) -> str:
     if len(text) > _MOST:
         return "\n".join(redact(line[:_MOST]) for line in text.split("\n"))
     if "://" in text:
-        text = _USERINFO.sub(_user_only, text)
+        text = _SERVER_USERINFO.sub(lambda found: found["is"] + _user_only(found["whole"]), text)
+        text = _USERINFO.sub(lambda found: _user_only(found[0][:-1]), text)
     for pattern in (_HEADER, _QUOTED_PAIR, _ASSIGNED, _QUERY_KEY):
         text = pattern.sub(rf"\g<name>\g<is>{HIDDEN}", text)
     return text
@@ -82,10 +90,9 @@ def _under(name: str, key: str) -> str:
     return name if is_secret(name) else key
 
 
-def _user_only(found: re.Match[str]) -> str:
+def _user_only(whole: str) -> str:
     """Keep the user name, unless there is no password: then it may be a token."""
-    whole = found[0][:-1]
     if whole in _PLACEHOLDERS:
-        return found[0]
+        return f"{whole}@"
     user, colon, _ = whole.partition(":")
     return f"{user}:{HIDDEN}@" if colon else f"{HIDDEN}@"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import unicodedata
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from trawlnet.engine.gate import LaneState
+if TYPE_CHECKING:  # Most who show a name from elsewhere run no event loop.
+    from trawlnet.engine.gate import LaneState
 
 LANE_NAME_MAX = 60  # Characters of a lane's name that are shown.
 

@@ -112,7 +112,7 @@ class ProgressMeter:
             eta=self._eta(counts, rate, drain),
             errors={r: n for r, n in control.figures.tally.most_common() if n and not r.success},
             in_flight=control.figures.in_flight,
-            workers=control.workers,
+            workers=control.shown_workers,
             lanes=self._lanes.conditions,
             held=self._lanes.held,
             slow=self._lanes.slow,

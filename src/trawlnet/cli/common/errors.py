@@ -12,7 +12,7 @@ from enum import IntEnum
 import typer
 
 from trawlnet.cli.common.complaint import complain
-from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.errors import NotReady, PartlyRead, Unanswered
 from trawlnet.hinted import Hinted
 from trawlnet.loading import extra_of
 from trawlnet.net.redact import redact
@@ -94,6 +94,8 @@ def explain(error: BaseException) -> ErrorMessage | None:
             return ErrorMessage(error.message, error.hint, error.code)
         case NotReady():
             return ErrorMessage(error.message, error.hint, Exit.USAGE)
+        case PartlyRead():
+            return ErrorMessage(error.message, error.hint, Exit.GIVEN_UP)
         case StoreUnreachable() | SinkUnreachable() | TablesUnreachable() | Unanswered():
             return ErrorMessage(error.message, error.hint, Exit.UNREACHABLE)
         case ObjectsError():

@@ -24,6 +24,7 @@ from trawlnet.cli.crawl.crawler import C, Crawler
 from trawlnet.cli.crawl.status import cursor_of, of_running, status_row, status_text
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Failure, Ledger
+from trawlnet.loading import load
 from trawlnet.observe.lanes import shown as harmless
 
 T = TypeVar("T")
@@ -123,6 +124,8 @@ def _status(place: _Place[C], as_json: bool) -> int:
     is_remote = bool(place.crawler.remote(place.config))
     row = of_running(place.workspace, patiently=not is_remote) or _with_ledger(place, ask)
     row["workspace"] = str(place.workspace.path)
+    # What runs here is of this workspace, and is shown also while the server is away.
+    row["held_by"] = None if row["running"] else _held_by(place) or None
     facts = asyncio.run(place.crawler.facts(place.config, place.workspace.path))
     # The process at work knows better.
     facts = {name: row.get(name, value) for name, value in facts.items()}
@@ -185,6 +188,8 @@ def _changed(place: _Place[C]) -> Iterator[_Place[C]]:
 
 def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     is_here = place.workspace.path.exists()
+    if holder := _held_by(place):
+        raise _of_another(place, "retry", holder)
     with _changed(place) as there:
         count = _with_ledger(there, lambda ledger: ledger.retry(reason))
     if as_json:
@@ -198,19 +203,35 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     return 0
 
 
+def _held_by(place: _Place[C]) -> str:
+    return asyncio.run(place.crawler.held_by(place.config, place.workspace.path))
+
+
+def _of_another(place: _Place[C], verb: str, holder: str) -> CliError:
+    return CliError(
+        f"this Redis database holds the crawl of another workspace: {holder}",
+        f"name that workspace, where it is: trawlnet {place.name} {verb} -w FOLDER",
+    )
+
+
 def _keys(count: int) -> str:
     return f"{count:,} key{'' if count == 1 else 's'}"
 
 
 def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
     config, crawler = place.config, place.crawler
+    holder = _held_by(place)
+    # What a workspace that is gone has left can be deleted from any other.
+    if holder and load("trawlnet.crawlers.binding:is_still_here")(holder):
+        raise _of_another(place, "reset", holder)
     with _changed(place) as there:
         path = there.workspace.path
         # State first: after a kill, the remaining state must not list deleted output.
         found = [one for pattern in crawler.outputs for one in sorted(path.glob(pattern))]
         doomed = [one for one in (*_state_files(there.workspace), *found) if one.exists()]
         words = [f"{shown(one)} ({size(size_of(one))})" for one in doomed]
-        words += [remote] if (remote := crawler.remote(config)) else []
+        whose = f", the crawl of {holder}" if holder else ""
+        words += [f"{remote}{whose}"] if (remote := crawler.remote(config)) else []
         for word in words:
             say(f"deletes {word}")
         if words and not yes:

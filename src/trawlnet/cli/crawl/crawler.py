@@ -35,6 +35,10 @@ def _always_ready(config: Any, workspace: Path) -> None:
     pass
 
 
+async def _nobody_else(config: Any, workspace: Path) -> str:
+    return ""
+
+
 async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:
     return {}
 
@@ -60,6 +64,8 @@ class Crawler(Generic[C]):
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.
     spellings: Mapping[str, str] = field(default_factory=dict)  # Key -> another flag for it.
+    # Whose crawl the state outside the workspace is, if not this workspace's; else empty.
+    held_by: Callable[[C, Path], Coroutine[Any, Any, str]] = _nobody_else
     # Raises NotReady for a config that no crawl can start with, before a workspace is made.
     ready: Callable[[C, Path], None] = _always_ready
     # More rows for `status`.

@@ -27,16 +27,20 @@ class CrawlEnded:
     left_out: Mapping[str, int] = field(default_factory=dict)  # Keys by reason, over all runs.
     left_out_words: Sequence[str] = ()  # The same as text.
     verb: str = "crawl"  # The verb that continues the crawl.
+    unread: Exit | None = None  # What it means that a source was not read.
 
     @property
     def code(self) -> Exit:
+        if self.unread is not None:
+            return self.unread
         match self.ending:
             case Ending.DRAINED:
                 return Exit.INTERRUPTED
             case Ending.LIMIT:
                 return Exit.LIMIT
             case _:
-                return Exit.GIVEN_UP if given_up_on(self.counts) else Exit.DONE
+                is_left = given_up_on(self.counts) or self.counts.failing
+                return Exit.GIVEN_UP if is_left else Exit.DONE
 
     @property
     def story(self) -> str:
@@ -67,9 +71,11 @@ def sum_up(ended: CrawlEnded) -> None:
     if left and ended.ending is not Ending.DONE:
         again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
         say(f"hint: {tasks(left)} left; continue: {again}")
+    verb = f"trawlnet {what} failures -w {where}"
     if given_up := given_up_on(ended.counts):
-        verb = f"trawlnet {what} failures -w {where}"
         say(f"hint: {tasks(given_up)} given up; list with: {verb}")
+    if failing := ended.counts.failing:
+        say(f"hint: {tasks(failing)} failed, to be tried again later; list with: {verb}")
     if ended.left_out_words:
         say(f"left out: {', '.join(ended.left_out_words)}")
 
@@ -79,6 +85,7 @@ def emit_summary(ended: CrawlEnded) -> None:
     control, crawler = ended.control, ended.workspace.crawler
     row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    row |= {"failing": ended.counts.failing} if ended.counts.failing else {}
     row |= {"left_out": ended.left_out} if ended.left_out else {}
     row |= {
         "fed": control.figures.fed,

@@ -28,6 +28,7 @@ from trawlnet.cli.crawl.ending import CrawlEnded, emit_summary, given_up_on, sum
 from trawlnet.cli.crawl.status import cursor_of, status_row
 from trawlnet.cli.crawl.steering import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.crawl.tracing import tracing
+from trawlnet.crawlers.errors import SourceUnread
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
@@ -156,18 +157,28 @@ class _CrawlRun(Generic[C]):
             async with opened as parts:
                 self.parts = parts
                 self.tell(begun(job.crawler.name, await parts.store.counts(), self.begun))
-                ending = await self.crawl(parts, asked, files)
+                unread: SourceUnread | None = None
+                try:
+                    ending = await self.crawl(parts, asked, files)
+                except SourceUnread as trouble:  # Told behind what came of the others.
+                    ending, unread = Ending.DONE, trouble
                 counts = await shown_counts(parts)
                 await self.snapshot(parts)
         seconds = self.clock.now() - self.begun
         left_out = job.crawler.left_out(job.workspace.path)
         words = job.crawler.tell_left_out(left_out)
         verb = job.crawler.verb
-        summary = CrawlEnded(job.workspace, ending, counts, control, seconds, left_out, words, verb)
+        known = explain(unread) if unread else None
+        summary = CrawlEnded(
+            *(job.workspace, ending, counts, control, seconds, left_out, words, verb),
+            unread=known.code if known else None,
+        )
         given_up = given_up_on(counts)
         self.tell(ended(job.crawler.name, summary.story, given_up, self.clock.now()))
         (emit_summary if job.as_json else sum_up)(summary)
         log.info("crawl ended", extra={"ending": ending, "exit_code": int(summary.code)})
+        if unread is not None:
+            raise unread
         return summary.code
 
     async def crawl(self, parts: Parts[Any], asked: asyncio.Event, files: ControlFiles) -> Ending:
@@ -239,7 +250,7 @@ class _CrawlRun(Generic[C]):
         row |= {
             "cursor": await cursor_of(_position(parts)),
             "running": os.getpid(),
-            "workers": self.control.workers,
+            "workers": self.control.shown_workers,
             "rate": round(self.control.figures.window.rate(now), 2),
             **parts.facts(),
         }

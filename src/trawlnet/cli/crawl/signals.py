@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from uvicorn import Server
 
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.output import say
@@ -51,20 +48,6 @@ def stop_event(finishing: str) -> Iterator[asyncio.Event]:
 
     with interruptible(first):
         yield stop
-
-
-async def serve_until_signal(server: Server, sockets: list[socket.socket]) -> None:
-    """The first signal lets the server finish open requests, the second closes them."""
-
-    def first() -> str:
-        server.should_exit = True
-        return "finishing open requests"
-
-    def second() -> None:
-        server.force_exit = True
-
-    with interruptible(first, second):
-        await server.serve(sockets)
 
 
 def until_signal(work: Coroutine[Any, Any, int]) -> int:

@@ -59,6 +59,7 @@ def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Wor
     name = workspace.crawler
     lines = [
         f"{name} in {shown(workspace.path)}: {_running(row, facts)}",
+        *([f"  the crawl of another workspace: {row['held_by']}"] if row.get("held_by") else ()),
         f"  known     {row['known']:>12,}",
         f"  open      {row['open']:>12,}  ({_parts_of_open(row)})",
         f"  scheduled {row['scheduled']:>12,}",

@@ -20,7 +20,7 @@ from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import find
-from trawlnet.cli.crawl.signals import serve_until_signal
+from trawlnet.cli.crawl.serving import serve_until_signal
 from trawlnet.cli.dashboard.places import fleets_of, places_of
 from trawlnet.cli.pds.serve import listen_on, registry_app, url_of
 from trawlnet.engine.ports import Clock

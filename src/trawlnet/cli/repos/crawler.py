@@ -12,7 +12,6 @@ from trawlnet.archive.reader import number_of
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.following.figures.live_row import live_at_rest
 from trawlnet.crawlers.repos.ledger import open_ledger
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
@@ -32,7 +31,8 @@ async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]
         return facts
     archive = workspace / "archive"
     segments = list(archive.glob("*.rca"))
-    live = live_at_rest(workspace / "state" / "repos", time.time())
+    look = load("trawlnet.crawlers.repos.following.figures.live_row:live_at_rest")
+    live = look(workspace / "state" / "repos", time.time())
     return {
         "total_crawled": count_archived(workspace / "state" / "repos" / "notes", archive),
         "bytes_written": sum(path.stat().st_size for path in segments),
@@ -71,6 +71,15 @@ async def _forget(config: ReposConfig) -> None:
         await erase_store(config.redis_address)
 
 
+async def _held_by(config: ReposConfig, workspace: Path) -> str:
+    if not config.redis_address:
+        return ""
+    holder: str = await load("trawlnet.crawlers.binding:other_holder")(
+        config.redis_address, workspace, "repos"
+    )
+    return holder
+
+
 def _remote(config: ReposConfig) -> str:
     if not config.redis_address:
         return ""
@@ -85,6 +94,7 @@ REPOS = Crawler(
     ledger=open_ledger,
     remote=_remote,
     forget=_forget,
+    held_by=_held_by,
     outputs=("archive",),
     public_key=did_of,
     example="--contact you@example.org",

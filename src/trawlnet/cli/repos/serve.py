@@ -13,7 +13,7 @@ from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import find
-from trawlnet.cli.crawl.signals import serve_until_signal
+from trawlnet.cli.crawl.serving import serve_until_signal
 from trawlnet.cli.pds.serve import Host, Port, listen_on, url_of
 from trawlnet.crawlers.repos.serving.app import make_app
 from trawlnet.crawlers.repos.serving.subscriber import open_event_site

@@ -129,13 +129,17 @@ class IdsAlerts:
         if self._outage_since is not None or not (long or verdict is AnswerVerdict.DISABLED):
             return []
         self._outage_since = self._silent_since
-        off = (
-            "the API is switched off"
-            if verdict is AnswerVerdict.DISABLED
-            else "the API gives no usable answer"
-        )
-        text = f"{off}; the crawl probes now and then until it is back"
+        text = f"{self._off(verdict)}; the crawl probes now and then until it is back"
         return [Alert(CRAWLER, OUTAGE, text, now, Level.WARNING)]
+
+    def _off(self, verdict: AnswerVerdict) -> str:
+        if verdict is AnswerVerdict.DISABLED:
+            return "the API is switched off"
+        if verdict is not AnswerVerdict.THROTTLED:
+            return "the API gives no usable answer"
+        # Some say 403 to whoever comes too often, and some to a key that they do not know.
+        key = f"; or it does not take the key in {self._key_variable}" if self._key_variable else ""
+        return f"the API turns every request away{key}"
 
     def _age(self, now: float, figures: StatusFigures) -> list[Alert]:
         age = figures.newest_age

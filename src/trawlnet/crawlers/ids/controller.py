@@ -98,6 +98,7 @@ class Controller:
             self.decisions.keep(decision)
         if control.workers != self.askers.pilot.workers:
             control.workers = self.askers.pilot.workers
+        control.crew = self.askers.pilot.crew
         self._tell(self.watchman.looked(now, self.figures(now)))
         self.leave_figures(now)
 

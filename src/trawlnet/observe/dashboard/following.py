@@ -81,7 +81,12 @@ def _firehoses(live: Live) -> list[_Firehose]:
         return float(now.get(host, {}).get("seconds_behind") or 0.0)
 
     hosts = sorted({*live.get("cursor", {}), *now}, key=lambda one: (-delay(one), one))
-    return [_firehose(host, now.get(host), troubles.get(host, "")) for host in hosts[:_MOST_HOSTS]]
+    rows = [_firehose(host, now.get(host), troubles.get(host, "")) for host in hosts[:_MOST_HOSTS]]
+    if why := troubles.get("event_queue"):
+        # All of them wait for it.
+        waited = f"waited for: {shown(why, _WORDS)}"
+        rows.insert(0, _Firehose("event queue", waited, "bad", UNKNOWN))
+    return rows
 
 
 def _firehose(host: str, now: Live | None, trouble: str) -> _Firehose:
