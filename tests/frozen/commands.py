@@ -21,10 +21,20 @@ def repos_words(world: AtprotoWorld, folder: Path, rps: float, *more: object) ->
     return ("repos", "crawl", "-w", folder, *where, *rates, *more)
 
 
+def follow_words(world: AtprotoWorld, folder: Path, rps: float) -> Words:
+    """Backfill and live. What the relay leaves out is not made good before it is killed."""
+    late = ("--follow", "--live-tables", "off", "--resync-pause", 60)
+    return repos_words(world, folder, rps, *late)
+
+
 def web_words(world: WebWorld, folder: Path, rps: float) -> Words:
     hosts = [word for host in world.site.hosts for word in ("--allowed-host", host)]
     quick = ("--req-per-sec", rps, "--concurrency", 16, "--allow-private-hosts")
     return ("web", "crawl", "-w", folder, *world.seeds, *hosts, *quick)
+
+
+def scrape_words(folder: Path, rps: float) -> Words:
+    return ("web", "scrape", "-w", folder, "--req-per-sec", rps, "--allow-private-hosts")
 
 
 # In the frozen workspace, as its trawlnet.yaml.

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,26 @@ import yaml
 from tests.frozen import ice, worlds
 from tests.frozen.commands import (
     WEB_CONFIG,
+    follow_words,
     ids_range,
     ids_words,
     pds_words,
     repos_words,
+    scrape_words,
     web_words,
 )
 from tests.support.fleet import run as fleets
 from tests.support.fleet import web as web_fleet
 from tests.support.program import started, trawlnet
+from tests.support.repos.followed import folded_events
 from tests.support.repos.run import blocks_written
-from tests.support.servers import postgres_server, rabbitmq_server, redis_server
-from tests.support.web.site import captures
+from tests.support.servers import postgres_server, redis_server
+from tests.support.web.captures import read_captures
 from tests.support.world_thread import in_thread
 from trawlnet.archive.format.rca import RcaError
 from trawlnet.archive.reader import NoArchive
-from trawlnet.captures.files import LOG
+from trawlnet.captures.role import CRAWL, SCRAPE, Role
+from trawlnet.crawlers.repos.following.live_store import look_at_due
 from trawlnet.fleet.supervise import begin, supervise
 
 
@@ -62,8 +67,9 @@ def archived(folder: Path) -> list[str]:
         return []  # Its first bytes are still to be written.
 
 
-def captured(folder: Path) -> list[str]:
-    return sorted(line.url for line in captures(folder)) if (folder / LOG).exists() else []
+def captured(folder: Path, role: Role = CRAWL) -> list[str]:
+    log = folder / role.log
+    return sorted(line.url for line in read_captures(log)) if log.exists() else []
 
 
 def repos_killed(folder: Path, scratch: Path, *more: object) -> None:
@@ -88,6 +94,35 @@ def repos_done(folder: Path, scratch: Path) -> None:
         failures=told("repos", "failures", "-w", folder),
         archived=archived(folder),
         tally=told("repos", "tally", folder / "archive"),
+    )
+
+
+def repos_follow(folder: Path, scratch: Path) -> None:
+    """Killed with repositories still to be fetched, and others out of step with the stream."""
+    acts = 0
+    with worlds.followed_world(scratch) as world:
+        words = follow_words(world.living.world, folder, 1)
+        with started(*words, folder=scratch) as crawl:
+            crawl.until(lambda: len(archived(folder)) >= 3, "archived repos")
+            while folded_events(folder).lines < 90:
+                world.happen(acts, acts + 1)
+                acts += 1
+                crawl.until(lambda: True, "the next act")
+                time.sleep(0.05)
+            crawl.process.kill()
+            crawl.process.wait()
+    state = folder / "state" / "repos"
+    waiting = [visit.did for visit in look_at_due(state, 100)]
+    status = told("repos", "status", "-w", folder)
+    events = folded_events(folder)
+    assert waiting and not events.wrong and status[0]["live"]["desynchronized"]
+    note(
+        folder,
+        acts=acts,
+        status=status,
+        waiting=waiting,
+        archived=archived(folder),
+        events=sorted(events.ids),
     )
 
 
@@ -140,6 +175,17 @@ def web_killed(folder: Path, scratch: Path, *more: object) -> None:
     )
 
 
+def web_scrape(folder: Path, scratch: Path) -> None:
+    """A finished crawl whose pages were being asked for once more."""
+    (folder / "trawlnet.yaml").write_text(yaml.safe_dump({"web": WEB_CONFIG}))
+    with in_thread(worlds.small_web_world(scratch / "log", latency=0.02)) as world:
+        done = trawlnet(*web_words(world, folder, 200))
+        assert done.code in (0, 3), done.err
+        words = scrape_words(folder, 4)
+        killed(words, lambda: len(captured(folder, SCRAPE)) >= 6, "pages scraped", scratch)
+    note(folder, captured=captured(folder), scraped=captured(folder, SCRAPE))
+
+
 def web_redis(folder: Path, scratch: Path) -> None:
     with redis_server() as server:
         web_killed(folder, scratch, "--redis-address", server.url)
@@ -170,16 +216,10 @@ def web_fleet_(folder: Path, scratch: Path) -> None:
         ice.freeze_redis(server.url, folder)
 
 
-def ids_killed(folder: Path, scratch: Path, *more: object, queue: str = "") -> None:
+def ids_killed(folder: Path, scratch: Path, *more: object) -> None:
     with in_thread(worlds.ids_world(scratch / "log")) as world:
         first, until = ids_range(world.traffic)
-        words = (
-            *ids_words(world, folder),
-            "--max-rps",
-            60,
-            *more,
-            *(("--queue", queue) if queue else ()),
-        )
+        words = (*ids_words(world, folder), "--max-rps", 60, *more)
 
         def far() -> bool:
             now = folder / "state" / "ids" / "now.json"
@@ -198,8 +238,9 @@ def ids_killed(folder: Path, scratch: Path, *more: object, queue: str = "") -> N
 
 
 def ids_redis(folder: Path, scratch: Path) -> None:
-    with redis_server() as server, rabbitmq_server() as queue:
-        ids_killed(folder, scratch, "--redis-address", server.url, queue=queue.url)
+    """What it has published is in the spool, and so frozen with it."""
+    with redis_server() as server:
+        ids_killed(folder, scratch, "--redis-address", server.url)
         ice.freeze_redis(server.url, folder)
 
 
@@ -229,10 +270,12 @@ def pds_postgres(folder: Path, scratch: Path) -> None:
 MADE = {
     "repos-killed": repos_killed,
     "repos-done": repos_done,
+    "repos-follow": repos_follow,
     "repos-redis": repos_redis,
     "repos-fleet": repos_fleet,
     "web-killed": web_killed,
     "web-redis": web_redis,
+    "web-scrape": web_scrape,
     "web-fleet": web_fleet_,
     "ids-killed": ids_killed,
     "ids-redis": ids_redis,

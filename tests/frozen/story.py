@@ -29,7 +29,13 @@ def done(ran: Ran, *codes: int) -> Ran:
 
 
 def lasting(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: row[key] for key in row if key not in _PASSING} for row in rows]
+    return [_lasting(row) for row in rows]
+
+
+def _lasting(row: Any) -> Any:
+    if not isinstance(row, dict):
+        return row
+    return {key: _lasting(value) for key, value in row.items() if key not in _PASSING}
 
 
 def check_story(

@@ -17,6 +17,8 @@ from tests.frozen.worlds import ids_world
 from tests.support.program import at_once, trawlnet
 from tests.support.servers import redis_server
 from tests.support.world_thread import in_thread
+from trawlnet.crawlers.ids import build
+from trawlnet.queues.open import open_queue
 from trawlnet.sim.ids.world import IdsWorld
 
 
@@ -62,8 +64,12 @@ def test_a_killed_crawl_is_told_of_carried_on_and_stored(
     assert at_once("ids", "report", "-w", folder, "-o", tmp_path / "r.html").code == 0
 
 
-def test_a_ledger_in_redis_is_told_of(tmp_path: Path) -> None:
-    folder = thaw("ids-redis", tmp_path / "w")
+def test_a_ledger_in_redis_is_told_of_and_carried_on(
+    world: IdsWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of queues try RabbitMQ: here a spool is in its place."""
+    folder, spool = thaw("ids-redis", tmp_path / "w"), tmp_path / "spool"
+    monkeypatch.setattr(build, "open_queue", lambda _, name: open_queue(spool, name))
     with redis_server() as server:
         thaw_redis(folder, server.url)
         where = ("--redis-address", server.url)
@@ -72,3 +78,19 @@ def test_a_ledger_in_redis_is_told_of(tmp_path: Path) -> None:
         # The rest is told by the process that runs, for as long as it does.
         for key in ("first", "watermark", "beyond", "done", "holes", "in_gaps", "settled"):
             assert now[key] == then[key], key
+        words = (*ids_words(world, folder), *where, "--queue", "amqp://elsewhere/")
+        done(at_once(*words, "--max-rps", 300), 4)
+        (now,) = said("ids", "status", "-w", folder, *where)
+    first, until = ids_range(world.traffic)
+    again = {i for i in asked(world) if i < then["beyond"]}
+    assert again == {gap["start"] for gap in notes(folder)["gaps"]}, "those that were open"
+    assert now["first"] == first and now["watermark"] >= until
+    raids = {i for i in asked(world) if world.traffic.is_raid(i)}
+    there = {i for i in raids if i < until and world.traffic.visible_at(i) is not None}
+    assert sorted(i for i in published(spool) if i < until) == sorted(there)
+
+
+def published(spool: Path) -> list[int]:
+    """The id of each message."""
+    lines = [line for path in spool.rglob("*.jsonl") for line in path.read_text().splitlines()]
+    return [json.loads(line)["instance"]["instance_id"] for line in lines]

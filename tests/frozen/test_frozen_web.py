@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.frozen.commands import web_words
+from tests.frozen.commands import scrape_words, web_words
 from tests.frozen.ice import notes, thaw, thaw_redis
 from tests.frozen.story import check_board, check_story, done
-from tests.frozen.worlds import web_world
+from tests.frozen.worlds import small_web_world, web_world
 from tests.support.fleet.run import Tasks
 from tests.support.fleet.web import captured, pages_of, web_crawl_with, web_fleet_config, web_job
 from tests.support.program import at_once
 from tests.support.servers import redis_server
+from tests.support.web.captures import read_captures
 from tests.support.web.site import KEYS, asked, captures, forbidden, page_keys, reachable
 from tests.support.world_thread import in_thread
+from trawlnet.captures.role import CRAWL, SCRAPE
 from trawlnet.sim.web import WebWorld
 from trawlnet.stores.redis.fleet.shards import Word
 
@@ -81,6 +84,23 @@ def test_a_crawl_in_redis_is_told_of_and_carried_on(world: WebWorld, tmp_path: P
         check_story("web", folder, *where)
         done(at_once(*web_words(world, folder, RPS), "--warc", *where), 0, 3)
         check_carried_on(world, folder)
+
+
+def test_a_killed_scrape_is_carried_on(tmp_path: Path) -> None:
+    folder = thaw("web-scrape-0.1.0", tmp_path / "w")
+    then = notes(folder)
+    (tmp_path / "world").mkdir()
+    with in_thread(small_web_world(tmp_path / "world" / "log")) as world:
+        done(at_once(*scrape_words(folder, RPS)), 0, 3)
+        again = requests(world)
+    scraped = Counter(line.url for line in read_captures(folder / SCRAPE.log))
+    spool = (folder / "spool" / "discoveries").glob("discoveries-*.jsonl")
+    found = {json.loads(line)["url"] for path in spool for line in path.read_text().splitlines()}
+    assert scraped.keys() == found > set(then["scraped"])
+    # What was being written when it was killed may not have been settled.
+    twice = [url for url in then["scraped"] if again[KEYS.key(url)]]
+    assert len(twice) <= 1 and set(scraped.values()) == {1}
+    assert sorted(line.url for line in read_captures(folder / CRAWL.log)) == then["captured"]
 
 
 def test_a_fleet_carries_on_and_lists_the_parts(world: WebWorld, tmp_path: Path) -> None:

@@ -6,19 +6,24 @@ tests is for `conftest.py` to say: only `make.py` really takes these.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tests.support.pds.scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
 from tests.support.pds.sim_model import SimPds
 from tests.support.pds.sim_world import PdsWorld, serve_pdses
+from tests.support.repos.followed import LiveWorld, live_world
 from trawlnet.net.clock import SystemClock
+from trawlnet.sim.atproto.live.relay_stream import Mischief
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.ids.world import IdsWorld as IdsWorld
 from trawlnet.sim.ids.world import serve_ids
 from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web import serve_web
 
-REPOS_PORT, WEB_PORT, PDS_PORT = PORTS = 30_071, 30_072, 30_073
+REPOS_PORT, WEB_PORT, PDS_PORT, LIVE_PORT = PORTS = 30_071, 30_072, 30_073, 30_074
 COLLECTIONS = (EPRINT, COMMENT, ENDORSEMENT, TAG, LIKE)
 
 
@@ -34,19 +39,68 @@ async def repos_world(log: Path, port: int = REPOS_PORT, latency: float = 0.0) -
     )
 
 
-async def web_world(log: Path, port: int = WEB_PORT, latency: float = 0.0) -> WebWorld:
+class StepClock(SystemClock):
+    """Its time passes with what happens, so that the same happens at the same time again."""
+
+    steps = 0
+
+    def now(self) -> float:
+        return 1_750_000_000.0 + self.steps
+
+
+class FollowedWorld(NamedTuple):
+    living: LiveWorld
+    clock: StepClock
+
+    def happen(self, begin: int, end: int) -> set[str]:
+        """The acts of these numbers. The relay leaves out the commits of some accounts: who
+        follows has to look at these."""
+        unheard = set()
+        for number in range(begin, end):
+            self.clock.steps += 1
+            if number % 7 == 6:
+                writers = self.living.writers()
+                writer = writers[number % len(writers)]
+                self.living.write([writer], Mischief.DROP)
+                unheard.add(self.living.world.population.dids[writer.index])
+            else:
+                self.living.acts(1)
+        return unheard
+
+    def unsettled_after(self, seq: int) -> set[str]:
+        """Accounts of which the relay told more than commits since."""
+        told = self.living.world.relay_stream.log.after(seq, 10_000)
+        return {event.did for event in told if event.kind != "#commit"}
+
+
+@contextmanager
+def followed_world(folder: Path, port: int = LIVE_PORT) -> Iterator[FollowedWorld]:
+    """Nothing has happened in it yet. Its requests are in `folder/log`."""
+    clock, log = StepClock(), folder / "log"
+    size = {"accounts": 16, "hosts": 2, "largest_repo": 12}
+    with live_world(73, folder, port=port, **size, clock=clock, log=log) as living:
+        yield FollowedWorld(living, clock)
+
+
+async def web_world(
+    log: Path, port: int = WEB_PORT, latency: float = 0.0, *, hosts: int = 4, pages: int = 14
+) -> WebWorld:
     return await serve_web(
         5,
         manifest=log.with_name("manifest.jsonl"),
         clock=SystemClock(),
-        hosts=4,
-        pages=14,
+        hosts=hosts,
+        pages=pages,
         port=port,
         crawl_delay=0.02,
         digests=False,
         latency=latency,
         log=log,
     )
+
+
+def small_web_world(log: Path, latency: float = 0.0) -> Coroutine[Any, Any, WebWorld]:
+    return web_world(log, latency=latency, hosts=2, pages=8)
 
 
 async def pds_world(log: Path, port: int = PDS_PORT) -> PdsWorld:
