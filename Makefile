@@ -52,7 +52,7 @@ test: $(READY) ## the whole suite
 	@$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
-	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 3 --dist worksteal -m 'not slow' $(QUICK)
+	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 4 --dist worksteal -m 'not slow' $(QUICK)
 
 worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
 	@$(BIN)/python scripts/draw_worlds.py --seconds $(SECONDS) --only '$(ONLY)'
@@ -97,7 +97,7 @@ wheels: $(RELEASE)/.ready ## wheels for Linux on x86-64 and aarch64, sdist and S
 release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with (WITHIN=30 s)
 	@$(RELEASE)/bin/python scripts/release_check.py --seconds $(or $(WITHIN),30)
 
-image-check: $(DEMO_READY) ## the image built from dist/ and tried, without Docker (Debian: needs root, podman, debootstrap)
+image-check: $(READY) ## the image built from dist/ and tried, without Docker (Debian: needs root, podman, debootstrap)
 	@$(BIN)/python scripts/image_check.py $(if $(KEEP),--keep $(KEEP))
 
 services: ## the servers that the contract tests start (Debian: needs root)

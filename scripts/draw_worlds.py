@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -171,17 +172,17 @@ def main() -> int:
 
 def _run(drawing: Drawing, workers: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's `&` may have muted it.
-    threads = [threading.Thread(target=drawing.work) for _ in range(max(1, workers))]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except KeyboardInterrupt:
-        print("worlds: interrupted; ending the rounds under way", file=sys.stderr)
-        drawing.stop()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        working = [pool.submit(drawing.work) for _ in range(max(1, workers))]
+        try:
+            # A signal may come to another thread, and then it does not end a wait of this one.
+            while wait(working, timeout=0.2).not_done:
+                pass
+        except KeyboardInterrupt:
+            print("worlds: interrupted; ending the rounds under way", file=sys.stderr)
+            drawing.stop()
+    for worker in working:
+        worker.result()
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Build deploy/Dockerfile and try the image, where no registry of images can be reached.
 
-    make wheels image-check     # as root; Debian: apt-get install podman crun debootstrap
+    make services wheels image-check     # as root; apt-get install podman crun debootstrap
 
 The base image is put together from Debian's packages under the name that the file asks for; every
 step after that is the file's own, done by podman in storage of its own, which is gone at the end
@@ -73,6 +73,7 @@ def in_own_mounts() -> None:
 
 class Podman:
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         own = [f"--root={folder / 'storage'}", f"--runroot={folder / 'run'}"]
         self._command = ["podman", *own, "--storage-driver=overlay", "--events-backend=none"]
 
@@ -102,6 +103,10 @@ class Check:
         step("input is handed on", self.talks)
         step("a command that reports nothing is well while it runs", self.quiet)
         step("a crawl: healthy, stopped, saved, continued", self.crawled)
+        # In a network of its own, which is a process of its own.
+        trial = [sys.executable, str(ROOT / "scripts" / "compose_check.py"), "--storage"]
+        if subprocess.run([*trial, str(self.podman.folder)]).returncode:
+            raise SystemExit("error: not every service of compose.yaml works")
 
     def base(self, tar: Path) -> str:
         if not tar.exists():

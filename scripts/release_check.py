@@ -32,9 +32,17 @@ EXPECTED = 4  # Wheels: two processors, two C libraries.
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for the trial, at most")
-    most: float = parser.parse_args().seconds
+    parser.add_argument(
+        "--trial", type=Path, help="only examine and crawl with what is installed in this folder"
+    )
+    arguments = parser.parse_args()
+    most: float = arguments.seconds
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        if arguments.trial:
+            tools = arguments.trial.resolve() / "bin"
+            step("examined, crawled with", lambda: f"{used(tools, scratch)} repositories")
+            return 0
         step("the changelog has a section", changelog)
         step("two builds are the same", lambda: built_twice(scratch))
         step("wheels keep what their names promise", audited)
@@ -88,25 +96,35 @@ def audited() -> str:
 def tried(scratch: Path, most: float) -> str:
     (wheel,) = DIST.glob(f"*manylinux*_{os.uname().machine}.whl")
     begun, spent = time.monotonic(), cpu_of_children()
-    venv.create(scratch / "empty", with_pip=True)
+    venv.create(scratch / "empty", with_pip=False)
     tools = scratch / "empty" / "bin"
-    # Nothing beside the interpreter: no compiler, and no settings of whoever runs this.
-    alone = {"PATH": str(tools), "CC": "false", "TRAWLNET_NATIVE": ""}
-    install = [str(tools / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:"]
-    ran([*install, f"trawlnet[sim] @ {wheel.as_uri()}"], **alone)
+    # By a pip of today: what comes with Python 3.11 takes twice as long over the index's pages.
+    pip = [sys.executable, "-m", "pip", "--python", str(tools / "python")]
+    install = [*pip, "install", "-q", "--only-binary", ":all:"]
+    ran([*install, f"trawlnet[sim] @ {wheel.as_uri()}"], **alone(tools))
     installed = time.monotonic() - begun
-    rows = map(json.loads, ran([str(tools / "trawlnet"), "doctor", "--json"], **alone).splitlines())
-    marks = {row["what"]: row["mark"] for row in rows}
-    for what in ("native core", "native zstd", "native pages"):
-        if marks.get(what) != "ok":
-            raise SystemExit(f"error: doctor says {marks.get(what)} of {what}")
-    repos = crawled(tools / "trawlnet", scratch)
+    repos = used(tools, scratch)
     took = time.monotonic() - begun
     told = f"{took:.1f} s, of which installing {installed:.1f}"
     told += f" ({cpu_of_children() - spent:.1f} s of CPU)"
     if took > most:
         raise SystemExit(f"error: it took {told}; hint: on a busy machine, --seconds")
     return f"{repos} repositories, {told}"
+
+
+def used(tools: Path, scratch: Path) -> int:
+    """How many repositories came home, after `doctor` has seen native code."""
+    told = ran([str(tools / "trawlnet"), "doctor", "--json"], **alone(tools))
+    marks = {row["what"]: row["mark"] for row in map(json.loads, told.splitlines())}
+    for what in ("native core", "native zstd", "native pages"):
+        if marks.get(what) != "ok":
+            raise SystemExit(f"error: doctor says {marks.get(what)} of {what}")
+    return crawled(tools / "trawlnet", scratch)
+
+
+def alone(tools: Path) -> dict[str, str]:
+    """Nothing beside the interpreter: no compiler, and no settings of whoever runs this."""
+    return {"PATH": str(tools), "CC": "false", "TRAWLNET_NATIVE": ""}
 
 
 def cpu_of_children() -> float:
