@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queues": {"engine", "storage"},
     "archive": {"engine", "native", "atproto", "storage"},
     "captures": {"engine", "native", "webpage", "storage", "queues"},
-    "tables": {"engine", "atproto", "webpage"},
+    "tables": {"engine", "native", "atproto", "webpage"},
     "observe": {"engine", "net"},
     "sim": {"engine", "net", "atproto"},
 }

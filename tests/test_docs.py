@@ -217,6 +217,14 @@ NAMED = re.compile(r"`((?:bench|tests|scripts|examples|deploy|src)/[\w./-]+)`")
 GUARD = re.compile(r"`((?:contract|crash|sim|unit)/test_\w+\.py)`")  # As below tests/.
 
 
+def test_a_decision_has_a_number_of_its_own() -> None:
+    numbers = {}
+    for page in sorted((PROJECT / "docs" / "decisions").glob("*.md")):
+        number, heading = int(page.name[:4]), page.read_text().partition("\n")[0]
+        assert int(heading.removeprefix("# ").partition(".")[0]) == number, page.name
+        assert numbers.setdefault(number, page.name) == page.name
+
+
 def test_every_file_that_is_named_is_there() -> None:
     for page in PAGES:
         text = prose(page)

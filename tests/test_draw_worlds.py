@@ -24,8 +24,8 @@ ENDLESS = """
 import pathlib, time
 
 def test_it():
-    pathlib.Path("begun").touch()
     try:
+        pathlib.Path("begun").touch()
         time.sleep(120)
     finally:
         pathlib.Path("tidied").touch()

@@ -358,6 +358,7 @@ def start_again(server: PostgresServer) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_is_waited_for_and_then_given_up(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

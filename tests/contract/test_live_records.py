@@ -138,6 +138,7 @@ def test_a_replay_of_a_newer_archive_takes_away_what_no_change_told_of(where, tm
     asyncio.run(test())
 
 
+@pytest.mark.slow
 def test_tables_of_before_deletions_keep_their_rows_whenever_the_step_was_cut_short(
     where, monkeypatch
 ):

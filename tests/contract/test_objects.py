@@ -250,6 +250,7 @@ def test_a_bucket_that_is_missing_or_closed_is_told_from_an_outage(s3: S3Server)
     assert "PutObject" in closed.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crawler", ["repos", "web"])
 def test_a_fleet_with_nowhere_to_archive_is_refused_before_it_asks_anybody(
     crawler: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -292,6 +292,7 @@ def test_what_is_no_clickhouse_server_is_said_to_be_none(status: int, body: byte
     assert "8123" in caught.value.hint and "assword" not in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_server_that_is_too_old_is_said_to_be(
     filled: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

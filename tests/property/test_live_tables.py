@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ steps = st.one_of(
 
 
 # A failure is shown as it was drawn: opening tables anew thousands of times takes too long.
+@pytest.mark.slow
 @settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(story=st.lists(steps, min_size=4, max_size=14))
 def test_the_table_is_the_truth_whatever_happens_in_between(story):

@@ -51,6 +51,7 @@ def test_two_shards_archive_everything_once(tmp_path: Path) -> None:
         asyncio.run(main(server.url))
 
 
+@pytest.mark.slow
 def test_lanes_move_to_a_shard_that_has_less_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_lanes_move_to_a_shard_that_has_less_left(
     assert len(moves) > 1, "nothing was moved"
 
 
+@pytest.mark.slow
 def test_a_shard_whose_lanes_stay_goes_on_while_others_exchange_theirs(tmp_path: Path) -> None:
     tokens: dict[int, dict[int, str]] = {}  # By version of the plan, by shard.
 

@@ -31,6 +31,7 @@ async def commanded_crawl(config: ReposConfig, folder: Path, runtime: Tasks) -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [{"max_tasks": 30}, {"max_seconds": 1.5}], ids=str)
 def test_a_limit_ends_all_shards_and_the_next_command_goes_on(
     limit: dict[str, float], tmp_path: Path

@@ -282,6 +282,7 @@ def test_nothing_to_replay_is_an_error_and_trouble_comes_as_itself(tmp_path):
     with_tables(test, tmp_path)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(max_size=40), st.binary(max_size=300)), max_size=30), st.data())
 def test_unpacking_gives_the_columns_or_says_what_is_wrong(rows, data):
     rows = [*rows, ("k" * 20_000, b"j" * 20_000)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.support.repos.living import LivingArchive, texts
 from tests.support.repos.made_segments import NOW
 from trawlnet.archive.compact import compact
@@ -34,6 +36,7 @@ async def rows_in(tables: Tables) -> list[tuple[str, ...]]:
     return [tuple(row) for row in await tables.rows(ALL)]
 
 
+@pytest.mark.slow
 def test_each_replay_brings_the_table_to_what_repositories_have_become(tmp_path: Path) -> None:
     past = LivingArchive(tmp_path / "archive", 2)
 

@@ -110,6 +110,7 @@ def test_a_did_that_nobody_can_look_up_is_on_record(
         assert {did_of(key): reason for key, reason in reasons.items()} == expected
 
 
+@pytest.mark.slow
 def test_bad_hosts_cost_nothing_of_the_good_ones(tmp_path: Path) -> None:
     bad = (
         Habit.FLAPPING, Habit.DEAD, Habit.LYING, Habit.ENDLESS_CURSOR, Habit.TRUNCATING,
@@ -135,6 +136,7 @@ def test_bad_hosts_cost_nothing_of_the_good_ones(tmp_path: Path) -> None:
     assert sum(crawled.tally.values()) == sum(crawled.counts.attempts.values())
 
 
+@pytest.mark.slow
 def test_lies_are_refused_one_by_one(tmp_path: Path) -> None:
     async def use(world: AtprotoWorld) -> tuple[Crawled, Truth]:
         return await run_relay(world, tmp_path, verify="full"), Truth.of(world)

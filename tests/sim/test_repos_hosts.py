@@ -25,6 +25,7 @@ WORDS = {
 }
 
 
+@pytest.mark.slow
 def test_each_habit_has_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> tuple[Crawled, Truth]:
         world = await serve_atproto(8, accounts=160, hosts=16, habits=dict.fromkeys(WORDS, 1))

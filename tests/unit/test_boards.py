@@ -179,6 +179,7 @@ def test_every_crawler_has_alerts() -> None:
     assert groups == {"recorded", *map(str, Owner)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -423,6 +423,7 @@ CELL = st.text("ab %;\t\N{WHITE SUN WITH RAYS}", max_size=5) | st.text(
 )
 
 
+@pytest.mark.slow
 @given(CELL, st.lists(st.builds(CapturedLink, CELL, CELL, CELL), max_size=3))
 @settings(max_examples=300)
 def test_edges_are_written_as_the_csv_module_would(url: str, links: list[CapturedLink]) -> None:
@@ -496,6 +497,7 @@ def test_any_line_of_the_log_comes_back(**fields: Any) -> None:
     assert unpack(raw, "here") == line
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_captures(tmp_path: Path) -> None:
     files = CaptureFiles(tmp_path, CaptureOptions("one", warc=True, checkpoint_captures=50))
     try:

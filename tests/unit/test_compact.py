@@ -182,6 +182,7 @@ def test_a_crash_at_any_step_loses_no_latest_block(tmp_path: Path) -> None:
         assert not list(folder.glob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_step_loses_no_change(tmp_path: Path) -> None:
     """Deltas before, behind and in the segment of their full block, some of them twice."""
     past = LivingArchive(tmp_path / "made", 3, 4)

@@ -178,6 +178,7 @@ def test_the_transcript_of_the_tutorial_is_what_is_printed(tmp_path: Path, api: 
     assert "".join(printed).replace(str(folder), "./stories").splitlines() == said
 
 
+@pytest.mark.slow
 def test_what_is_crawled_already_is_not_asked_for_again(tmp_path: Path, api: SlowApi) -> None:
     folder = tmp_path / "stories"
     api.allow(1 << 30)
@@ -234,6 +235,7 @@ def proven_now(archive: Path) -> dict[str, str]:
     return {one.verdict.did: one.verdict.root for one in proven if one.verdict.proven}
 
 
+@pytest.mark.slow
 def test_a_short_reader_shows_what_deltas_and_tombstones_have_left(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

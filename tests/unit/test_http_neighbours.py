@@ -170,6 +170,7 @@ def test_a_handshake_of_too_much_is_over_before_its_deadline(name: str, port: in
     assert set(reasons) == {Reason.CONNECTION_ERROR}
 
 
+@pytest.mark.slow
 def test_tls_records_that_say_nothing_are_counted(
     port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -405,6 +405,7 @@ _TROUBLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["adaptive", "classic"])
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.01, 0.1]))
 @settings(max_examples=6, deadline=None)

@@ -88,6 +88,17 @@ def test_a_key_that_is_refused_is_no_outage() -> None:
     assert not watchman.key_refused
 
 
+def test_a_key_that_may_be_refused_is_named_where_every_request_is_turned_away() -> None:
+    """With 403, which some say to a wrong key, and others to whoever comes too often."""
+    for variable, is_named in (("SOME_KEY", True), ("", False)):
+        watchman = IdsAlerts(3600.0, 0.0, variable)
+        answer = Answer(Ask(7, Purpose.FIRST), AnswerVerdict.THROTTLED, 0.1)
+        told = [alert for now in range(100) for alert in watchman.saw(float(now), answer, ())]
+        assert [alert.title for alert in told] == ["outage"]
+        assert "turns every request away" in told[0].text
+        assert ("the key in SOME_KEY" in told[0].text) is is_named
+
+
 def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
     watchman = IdsAlerts(3600.0, 0.0)
 

@@ -245,6 +245,7 @@ def test_a_bad_address_says_how_to_write_it(text: str) -> None:
     assert "127.0.0.1:9464" in trouble.value.hint
 
 
+@pytest.mark.slow
 def test_visitors_who_stay_do_not_keep_the_next_scrape_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -218,6 +218,7 @@ tails = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(made_blocks, tails, st.integers(0, 400))
 def test_whatever_the_tail_whole_blocks_are_kept_and_the_archive_goes_on(
@@ -382,6 +383,7 @@ def scenario(folder: Path, acknowledged: list[str]) -> None:
     writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", ["on", "shorter", "zeros", "zeros behind a new header"])
 def test_a_crash_at_any_step_loses_nothing_that_was_acknowledged(
     power: str, tmp_path: Path
@@ -522,6 +524,7 @@ def test_a_batch_over_several_segments_is_whole(tmp_path: Path, no_fsync: None) 
     assert_sound(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_segment_of_version_1_is_finished_before_one_of_version_2_begins(tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
     writer.append([check(make_block("did:plc:a"))])

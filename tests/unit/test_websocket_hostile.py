@@ -366,6 +366,7 @@ def test_pongs_for_a_server_that_does_not_read_are_not_kept() -> None:
     assert asyncio.run(asyncio.wait_for(main(), DEADLINE)) < 256 * 1024
 
 
+@pytest.mark.slow
 def test_slight_frames_have_an_allowance_that_grows() -> None:
     limits = SocketLimits(slight=100, slight_rate=10.0)
     slight = SlightFrames(limits, 0.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.program import environment
 from trawlnet.atproto.identity.keys import Curve
 from trawlnet.loading import EXTRAS
@@ -48,6 +50,7 @@ def test_signatures_on_p256_are_verified() -> None:
     assert without_fast(code) == "True False"
 
 
+@pytest.mark.slow
 def test_doctor_says_what_that_costs_and_what_to_type() -> None:
     code = (
         "from trawlnet.cli.accelerators import accelerator_findings\n"

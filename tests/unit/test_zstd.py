@@ -163,6 +163,7 @@ print(json.dumps([name for name in names if name in sys.modules]))
 """
 
 
+@pytest.mark.slow
 @needs_linked
 def test_one_zstd_in_a_process() -> None:
     ran = subprocess.run([sys.executable, "-c", _LOADED], cwd=ROOT, capture_output=True, check=True)
