@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +33,7 @@ from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded,
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 from trawlnet.engine.threads import Threads
+from trawlnet.sim.atproto.live.event_log import info_frame
 from trawlnet.stores.errors import StoreError
 
 RELAY = Upstream("https://relay.example", is_pds=False)
@@ -269,6 +271,27 @@ def test_a_gap_is_open_until_every_page_is_compared(live: LiveStore) -> None:
     assert live.apply(LiveChange(listed=["one"])).comparing == 1, "it was compared"
     assert live.apply(LiveChange(compared=[long])).comparing == 0
     assert live.apply(LiveChange(listed=["one"])).comparing == 1, "of another gap"
+
+
+def test_gaps_without_a_message_between_them_are_compared_one_by_one(live: LiveStore) -> None:
+    """A listing that was read for one of them says nothing about the next: it is another task."""
+
+    async def told(follower: Follower) -> None:
+        await publish(follower, info_frame("OutdatedCursor"))
+
+    async def main() -> None:
+        known_repo(live)
+        follower, since = follower_over(live, Witness()), []
+        begin, rewind = partial(follower.begin, RELAY), partial(follower.rewind, RELAY)
+        for miss in (begin, begin, partial(told, follower), partial(told, follower), rewind):
+            await miss()
+            [gap] = live.gaps()
+            live.apply(LiveChange(closed=[gap]))
+            since.append(int(gap.since))
+        assert since == sorted(set(since)), "each begins after the one before"
+        assert since[1] == int(NOW), "where the first one ended"
+
+    asyncio.run(main())
 
 
 def test_resyncs_are_counted_by_cause_and_by_end(live: LiveStore) -> None:

@@ -143,11 +143,13 @@ class Follower:
     def _move_cursor(self, batch: CheckedBatch, change: LiveChange) -> None:
         host, now = batch.upstream.host, self.parts.clock.now()
         saved = self.parts.live.cursor(host) or HostCursor()
+        looks_back = saved.looks_back or batch.is_out_of_order
         if batch.notice.is_gap:
             change.gaps[host] = StreamGap(batch.upstream.url, batch.upstream.is_pds, saved.at)
-        looks_back = saved.looks_back or batch.is_out_of_order
+            change.cursors[host] = saved = replace(saved, at=_gap_end(saved.at, now))
         if batch.seq > saved.seq:
-            change.cursors[host] = HostCursor(batch.seq, batch.time, looks_back, now)
+            at = max(now, saved.at)
+            change.cursors[host] = HostCursor(batch.seq, batch.time, looks_back, at)
 
     async def begin(self, upstream: Upstream) -> None:
         """A stream was joined at its newest message: what was archived or published before may
@@ -167,7 +169,8 @@ class Follower:
             if saved is not None or not await self.in_thread(self._is_fresh):
                 since = saved.at if saved else now
                 change.gaps[upstream.host] = StreamGap(upstream.url, upstream.is_pds, since)
-            cursor = saved or HostCursor(at=now)
+                now = _gap_end(since, now)
+            cursor = replace(saved or HostCursor(), at=now)
             if is_anew:
                 cursor = replace(cursor, seq=0, looks_back=False)
             change.cursors[upstream.host] = cursor
@@ -288,3 +291,9 @@ class Follower:
                 self._adopted.clear()
             self._adopted[did] = state
         return state
+
+
+def _gap_end(since: float, now: float) -> float:
+    """Where the next gap begins: what comes before is compared because of this one. Listings are
+    told apart by the second since which they compare, and one that was read is not read again."""
+    return max(now, since + 1.0)
