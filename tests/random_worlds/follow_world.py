@@ -96,6 +96,7 @@ class LivingWorld:
         self.were_away: set[str] = set()  # DIDs that were ever not served.
         # When a server last told the truth about a change of an account: by its name and the DID.
         self.named: dict[tuple[str, str], float] = {}
+        self._drifted: set[str] = set()  # DIDs that have written nothing since.
         self._true: list[Mapping[str, Any]] = []
         self.log: list[Row] = []
         self.run = 1
@@ -132,6 +133,8 @@ class LivingWorld:
         for act in self.spec.acts:
             await asyncio.sleep(act.pause)
             self.act(act)
+        for did in sorted(self._drifted):
+            self.write(self.accounts[did], self._random)
         if set(self.spec.kinds) & set(LOSSY) and self.spec.share:
             await asyncio.sleep(1.0)
             self._close()
@@ -219,16 +222,29 @@ class LivingWorld:
     def move(self, one: Living, chance: random.Random) -> None:
         if one.status != "active" or self.spec.hosts < 2:
             return
+        self._change_home(one, chance, 0.5)
+        story = self._commit(one, one.state.records)
+        self._tell(one, "#sync", story.sync_payload())
+
+    def _change_home(self, one: Living, chance: random.Random, key_share: float) -> None:
         self._tell(one, "#account", {"active": False, "status": "deactivated"})
         one.former.add(one.home)
         one.home = (one.home + 1 + chance.randrange(self.spec.hosts - 1)) % self.spec.hosts
         one.former.discard(one.home)
-        if chance.random() < 0.5:
+        if chance.random() < key_share:
             one.key = chance.choice(KEYS)
         self._tell(one, "#identity", {"handle": "a.b.example"})
         self._tell(one, "#account", {"active": True})
-        story = self._commit(one, one.state.records)
-        self._tell(one, "#sync", story.sync_payload())
+
+    def drift(self, one: Living, chance: random.Random) -> None:
+        """As the reference server lets accounts come: its repository is signed by a key that is
+        not the account's any more, until something is written."""
+        if one.status != "active" or self.spec.hosts < 2:
+            return
+        self._change_home(one, chance, 1.0)
+        assert one.story is not None
+        self._tell(one, "#sync", one.story.sync_payload())
+        self._drifted.add(one.did)
 
     def forge(self, one: Living, chance: random.Random) -> None:
         """Somebody else tells of a commit that the account never made."""
@@ -275,6 +291,7 @@ class LivingWorld:
         self.relay.log.add(event.did, event.kind, event.payload)
 
     def _commit(self, one: Living, records: Mapping[str, bytes]) -> CommitStory:
+        self._drifted.discard(one.did)
         one.story = commit_of(one.state, records, self._rev(one), one.key)
         one.state = one.story.after
         self.history |= {(one.did, path, str(cid_of(data))) for path, data in records.items()}

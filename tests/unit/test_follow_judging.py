@@ -164,6 +164,36 @@ def test_what_follows_a_broken_chain_waits_without_a_second_visit(court: Court) 
     assert len(judge.change.due) == 1
 
 
+def test_the_first_commit_of_a_new_key_brings_a_visit_forward_that_was_put_off(
+    court: Court,
+) -> None:
+    """After a migration visits find a commit of the old key, until the account writes something;
+    what came then waited for hours."""
+    court.state = replace(
+        court.state, standing=Standing.DESYNCHRONIZED, asked_at=NOW + 6 * 3600.0, asks=9
+    )
+    judge = court.judge(frame_of(court.next_commit(-50.0)), frame_of(court.next_commit(-40.0)))
+    assert is_due_at_once(judge), "once"
+    assert judge.change.states[DID].asks == 9, "should it fail again, the next is as far off"
+    assert len(court.held) == 2
+    put_off = replace(judge.states[DID], asked_at=NOW + 6 * 3600.0)
+    court.state = put_off
+    assert not court.judge(frame_of(court.next_commit(-30.0))).change.due, "once for each key"
+    assert put_off.moved(ELSEWHERE, put_off.key) == replace(put_off, pds=ELSEWHERE)
+    assert not put_off.moved("", KEYS[2].did_key).was_hurried
+
+
+def test_a_commit_that_the_key_does_not_sign_brings_no_visit_forward(court: Court) -> None:
+    court.state = replace(
+        court.state,
+        standing=Standing.DESYNCHRONIZED,
+        asked_at=NOW + 6 * 3600.0,
+        asks=9,
+        key=KEYS[2].did_key,
+    )
+    assert not court.judge(frame_of(court.next_commit(-50.0))).change.due
+
+
 def test_a_commit_without_what_taking_back_needs_is_read_by_a_visit(court: Court) -> None:
     event = court.next_commit()
     payload = event.payload(7)

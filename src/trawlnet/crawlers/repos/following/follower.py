@@ -194,9 +194,8 @@ class Follower:
             if state is None:
                 return
             judge = self.judge(states, is_final=True)
-            key, pds = identity.key or state.key, identity.pds or state.pds
-            if (key, pds) != (state.key, state.pds):
-                moved = replace(state, key=key, pds=pds)
+            moved = state.moved(identity.pds, identity.key)
+            if moved != state:
                 judge.states[identity.did] = judge.change.states[identity.did] = moved
             await self.judge_held(identity.did, judge)
             await self.commit(judge)

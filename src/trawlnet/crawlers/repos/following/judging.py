@@ -116,8 +116,10 @@ class Judge:
             self._doubt(one, state, Refusal.BAD_SIGNATURE)
         elif is_waiting:
             # One that was archived before it was followed may have no visit ahead.
-            is_asked = state.asks > 0
-            state = state if is_asked else self.resync(did, state, ResyncCause.ARCHIVED)
+            if not state.asks:
+                state = self.resync(did, state, ResyncCause.ARCHIVED)
+            elif is_signed and not state.was_hurried and state.asked_at > self.now:
+                state = self._hurry(did, state)
             self._hold(one, state)
         elif state.standing is Standing.INACTIVE:
             self._reject(did, state, Rejection.INACTIVE)
@@ -202,6 +204,14 @@ class Judge:
 
     def _desynchronize(self, one: HeldFrame, state: LiveState, cause: ResyncCause) -> None:
         self._hold(one, self.resync(one.frame.did, state, cause))
+
+    def _hurry(self, did: str, state: LiveState) -> LiveState:
+        """An account that has moved is served with a commit of its old key until it writes
+        something, and visits fail meanwhile. Once for each key, the next is due at once."""
+        state = replace(state, asked_at=self.now, has_slot=False, was_hurried=True)
+        self.change.due.append(DueVisit(did, self.now))
+        self.put(did, state)
+        return state
 
     def _hold(self, one: HeldFrame, state: LiveState) -> None:
         """Until the visit has been, which was asked for when the account became desynchronized."""

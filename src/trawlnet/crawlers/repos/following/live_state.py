@@ -56,6 +56,13 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     missed_at: float = 0.0
     withdrawn_us: int = 0  # When what had been published was last withdrawn; 0: never.
     has_slot: bool = False  # The visit at `asked_at` counts among those of its server's hour.
+    was_hurried: bool = False  # For a first commit that `key` signs, while a visit was far off.
+
+    def moved(self, pds: str, key: str) -> LiveState:
+        """As a directory says; what it leaves open stays."""
+        key = key or self.key
+        was_hurried = self.was_hurried and key == self.key
+        return msgspec.structs.replace(self, pds=pds or self.pds, key=key, was_hurried=was_hurried)
 
     @property
     def is_synchronized(self) -> bool:
