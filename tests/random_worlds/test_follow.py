@@ -15,7 +15,18 @@ from tests.random_worlds.follow_world import Act, Firehose, FollowSpec, LivingWo
 from trawlnet.sim.atproto.live.relay_stream import Mischief
 
 ACTS = ("write",) * 12 + (
-    *("hush", "silent_prev", "sync", "pause", "resume", "resume", "leave", "rotate", "move"),
+    *(
+        "hush",
+        "silent_prev",
+        "sync",
+        "pause",
+        "resume",
+        "resume",
+        "leave",
+        "rotate",
+        "move",
+        "drift",
+    ),
     *("forge", "slander", "lie", "join"),
 )
 # Every state is flushed to the disk, and nothing of it is to outlive the test.
@@ -173,6 +184,24 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
         (
             FollowSpec(0, 1, 1, (*written(0, pause=7.0), Act("leave", 0, 0.0, 0)), page=2),
             Plan("crawl", "relay", False, False, SLOW, (Kill("frame", 1, 0.0),)),
+        ),
+        # Visits that followed accounts to their new server had their turns at the old one.
+        (
+            FollowSpec(
+                *(1, 2, 4),
+                (
+                    *written(0, 1, 2, 3, pause=9.0),
+                    *(Act("hush", 1, 5000.0, 20), Act("hush", 3, 0.0, 10)),
+                    *(Act("hush", 0, 0.0, 7), Act("move", 0, 0.0, 7)),
+                    *(Act("hush", 2, 0.0, 9), Act("move", 2, 0.0, 9)),
+                ),
+            ),
+            Plan("follow", "relay", False, False, SLOW | {"resyncs_per_hour": 20.0, "workers": 1}),
+        ),
+        # One that was back before its directory was asked was withdrawn for a moment.
+        (
+            FollowSpec(0, 2, 1, (Act("move", 0, 1.0, 0), Act("move", 0, 0.2, 0))),
+            Plan("crawl", "relay", False, False, SLOW | {"workers": 1, "resync_pause": 0.5}),
         ),
     ],
 )

@@ -339,3 +339,5 @@ def test_a_server_has_no_more_fetched_than_so_many_an_hour() -> None:
     assert slots.count(NOW) == 6, "a tenth of an hour's at once"
     assert slots[6:] == [NOW + 60.0 * number for number in range(1, 25)]
     assert limits.next_slot("https://other.example", NOW) == NOW, "others do not wait for it"
+    again = limits.next_slot(HOME.replace("pds", "PDS") + ":443/", NOW)
+    assert again == NOW + 60.0 * 25, "one server, however documents spell it"

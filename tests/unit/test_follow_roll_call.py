@@ -16,6 +16,7 @@ from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.crawlers.repos.following.live_store import LiveChange, LiveStore
 from trawlnet.crawlers.repos.following.roll_call import RollCall
 from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits, VisitTurns
 from trawlnet.crawlers.repos.following.visit_sink import VisitSink
 from trawlnet.crawlers.repos.work import Listing, ListingKind
 from trawlnet.engine.outcome import Outcome, Reason
@@ -53,7 +54,8 @@ class Scene:
         async def answer(task: Task) -> Outcome:
             return outcome
 
-        handler = VisitHandler(answer, self.live, lambda pds, at: at, self.clock)  # type: ignore
+        turns = VisitTurns(self.live, VisitLimits(1e6), self.clock)  # type: ignore[arg-type]
+        handler = VisitHandler(answer, turns)
         task = Listing(ListingKind.REPOS, HOME, since=since).task()
         items = (await handler(task)).items
         await VisitSink(self.follower).write([(task, items)])

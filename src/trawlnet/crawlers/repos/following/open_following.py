@@ -26,7 +26,7 @@ from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
 from trawlnet.crawlers.repos.following.roll_call import RollCall
 from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
-from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits, VisitTurns
 from trawlnet.crawlers.repos.following.visit_sink import VisitSink
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.settings import follow_settings, upstreams_of, wanted_dids
@@ -95,12 +95,7 @@ async def followed(
     return replace(
         parts,
         feed=Feed(JoinedSource(source, [one.began for one in streams]), frontier),
-        handler=VisitHandler(
-            replace(handler, compare=follower.compare),
-            follower.parts.live,
-            limits.next_slot,
-            clock,
-        ),
+        handler=_visit_handler(handler, follower, limits, clock),
         sink=sink,
         facts=meter.facts,
         companions=(
@@ -114,6 +109,14 @@ async def followed(
             *(one.run for one in streams),
         ),
     )
+
+
+def _visit_handler(
+    handler: ReposHandler, follower: Follower, limits: VisitLimits, clock: Clock
+) -> VisitHandler:
+    turns = VisitTurns(follower.parts.live, limits, clock)
+    visitor = replace(handler.visitor, turn_at=turns.elsewhere)
+    return VisitHandler(replace(handler, compare=follower.compare, visitor=visitor), turns)
 
 
 async def _follower(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.repos.following.live_state import LiveState
-from trawlnet.crawlers.repos.following.live_store import LiveStore
+from trawlnet.crawlers.repos.following.visit_limits import VisitTurns
 from trawlnet.crawlers.repos.following.visit_sink import ListingCompared, VisitBegun, VisitEnded
 from trawlnet.crawlers.repos.visiting.visit import INACTIVE
 from trawlnet.crawlers.repos.work import (
@@ -20,7 +19,7 @@ from trawlnet.crawlers.repos.work import (
     read_task,
 )
 from trawlnet.engine.outcome import Again, Outcome, Reason
-from trawlnet.engine.ports import Clock, Handler
+from trawlnet.engine.ports import Handler
 from trawlnet.engine.task import Task
 
 _READ = (Reason.OK, Reason.LOOP, Reason.NOT_FOUND)  # A listing has been read, or there is none.
@@ -29,12 +28,10 @@ _READ = (Reason.OK, Reason.LOOP, Reason.NOT_FOUND)  # A listing has been read, o
 @dataclass(frozen=True, slots=True)
 class VisitHandler:
     handler: Handler[Any]
-    live: LiveStore
-    next_slot: Callable[[str, float], float]  # When a visit to a server may be, at or after.
-    clock: Clock
+    turns: VisitTurns
 
     async def __call__(self, task: Task) -> Outcome[Any]:
-        begun = self.clock.now()
+        begun = self.turns.clock.now()
         outcome = await self.handler(task)
         if is_listing(task.key):
             return _compared(task, outcome)
@@ -55,15 +52,10 @@ class VisitHandler:
         visit = read_task(task)
         if not isinstance(visit, RepoVisit):
             return task
-        state = self.live.states([visit.did]).get(visit.did)
+        state = self.turns.state(visit.did)
         if state is None:
             return task
-        return replace(_visit(visit, state), due=self._due(visit))
-
-    def _due(self, visit: RepoVisit) -> float:
-        now = self.clock.now()
-        due = self.next_slot(visit.pds, now)
-        return due if due > now else 0.0
+        return replace(_visit(visit, state), due=self.turns.at(visit.pds))
 
 
 def _compared(task: Task, outcome: Outcome[Any]) -> Outcome[Any]:

@@ -21,8 +21,8 @@ from trawlnet.crawlers.repos.following.adoption import (
 from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.judging import Judge
 from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause, Standing
-from trawlnet.crawlers.repos.following.live_store import LiveChange
-from trawlnet.crawlers.repos.visiting.visit import PackedRepo
+from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange
+from trawlnet.crawlers.repos.visiting.visit import PackedRepo, VisitPutOff
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 
@@ -66,6 +66,7 @@ class Visits:
     adoptions: Sequence[Adoption] = ()
     stones: Sequence[Tombstone] = ()
     ended: Sequence[VisitEnded] = ()
+    put_off: Sequence[VisitPutOff] = ()
     begun: Begun = field(default_factory=dict)
 
 
@@ -99,7 +100,8 @@ class VisitSink:
                 await self._sink.write(_only(batch, newer))
             ended = [item for item in items if isinstance(item, VisitEnded)]
             begun = {item.did: item.at for item in items if isinstance(item, VisitBegun)}
-            await self._publish(Visits(adoptions, stones, ended, begun))
+            put_off = [item for item in items if isinstance(item, VisitPutOff)]
+            await self._publish(Visits(adoptions, stones, ended, put_off, begun))
             if pages := [item for item in items if isinstance(item, ListingCompared)]:
                 found = [key for page in pages for key in page.found]
                 done = [page.key for page in pages]
@@ -118,6 +120,7 @@ class VisitSink:
     async def _judged(self, visits: Visits) -> Judge:
         follower = self._follower
         dids = [*(one.did for one in visits.stones), *(one.did for one in visits.ended)]
+        dids += [one.did for one in visits.put_off]
         states = await follower.in_thread(follower.parts.live.states, dids)
         judge = follower.judge(states | {one.did: one.base for one in visits.adoptions})
         for adoption in visits.adoptions:
@@ -126,6 +129,8 @@ class VisitSink:
             self._withdraw(stone, visits.begun, judge)
         for one in visits.ended:
             await self._end(one, visits.begun, judge)
+        for put_off in visits.put_off:
+            self._put_off(put_off, judge)
         return judge
 
     async def _go_on(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> None:
@@ -199,6 +204,7 @@ class VisitSink:
             judge.change.resyncs += base.standing is Standing.DESYNCHRONIZED
             after = replace(adoption.after, asked_at=base.asked_at, asks=base.asks)
             after = replace(after, withdrawn_us=base.withdrawn_us, missed_at=base.missed_at)
+            after = replace(after, was_hurried=base.was_hurried and after.key == base.key)
             judge.put(did, _seen(after, begun.get(did, 0.0)))
             if not after.data:
                 judge.resync(did, judge.states[did], ResyncCause.ARCHIVED)
@@ -230,6 +236,13 @@ class VisitSink:
                 self._adopt(found, begun, judge)
         elif state.data:
             self._confirm(did, state, begun, judge)
+
+    def _put_off(self, one: VisitPutOff, judge: Judge) -> None:
+        state = judge.states.get(one.did)
+        if state is not None and state.needs_visit:
+            moved = state.moved(one.pds, one.key)
+            judge.put(one.did, replace(moved, asked_at=one.at, has_slot=True))
+            judge.change.due.append(DueVisit(one.did, one.at))
 
     def _confirm(self, did: str, state: LiveState, begun: Begun, judge: Judge) -> None:
         """What was published is what its server has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -33,7 +34,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
 )
 from trawlnet.crawlers.repos.visiting.spill import Spills
 from trawlnet.crawlers.repos.work import RepoVisit, lane_at
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.client.answer import RequestLimits
@@ -51,6 +52,16 @@ class PackedRepo:
 
 
 @dataclass(frozen=True, slots=True)
+class VisitPutOff:
+    """The account lives on another server, where its turn comes later."""
+
+    did: str
+    pds: str
+    key: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Visitor:
     http: Getter
     whereabouts: AccountLocator
@@ -64,6 +75,8 @@ class Visitor:
     limits: RequestLimits  # Of one getRepo.
     clock: Clock
     updates: bool = False  # Whoever made a task without a rev knows that there is something new.
+    # When a visit to a server that it was not meant for may be; 0: now.
+    turn_at: Callable[[RepoVisit], float] = lambda visit: 0.0
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
         found: Outcome | RepoIdentity | None = None
@@ -79,18 +92,32 @@ class Visitor:
         if isinstance(found, Outcome) and found.reason in INACTIVE:
             is_archived = self.archived.rev(visit.did) is not None
             now = self.clock.now()
-            found = await self.whereabouts.moved_since(visit, now, is_archived=is_archived) or found
+            moved = await self.whereabouts.moved_since(visit, now, is_archived=is_archived)
+            if moved is None and is_archived:
+                # It may be back: what was said before the directory was asked is not enough.
+                found = await self._try(visit, task, home)
+                if isinstance(found, Outcome):
+                    found = replace(found, lane=found.lane or home)
+            else:
+                found = moved or found
         if isinstance(found, RepoIdentity):
-            # Followed once: where a document points in circles, the second answer stands.
-            there = replace(visit, pds=found.pds, key=found.key)
-            lane = lane_at(there.pds)
-            # A server that nobody has listed is asked like one of its size, too.
-            await self.rates.add({lane: [visit.did]})
-            found = await self._try(there, task, lane)
-            if isinstance(found, RepoIdentity):
-                found = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)
-            found = replace(found, lane=found.lane or lane)
+            found = await self._follow(visit, found, task)
         return self._remembered(visit.did, found)
+
+    async def _follow(self, visit: RepoVisit, found: RepoIdentity, task: Task) -> Outcome:
+        """Once: where a document points in circles, the second answer stands."""
+        there = replace(visit, pds=found.pds, key=found.key)
+        lane = lane_at(there.pds)
+        # A server that nobody has listed is asked like one of its size, too.
+        await self.rates.add({lane: [visit.did]})
+        if at := self.turn_at(there):
+            put_off = VisitPutOff(visit.did, there.pds, there.key, at)
+            detail = f"its turn at {lane} comes later"
+            return Outcome(Reason.PARKED, items=[put_off], again=Again.NEVER, detail=detail)
+        outcome = await self._try(there, task, lane)
+        if isinstance(outcome, RepoIdentity):
+            outcome = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)
+        return replace(outcome, lane=outcome.lane or lane)
 
     async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | RepoIdentity:
         """What the server has, or where the account lives instead."""
