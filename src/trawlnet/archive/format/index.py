@@ -16,6 +16,7 @@ from trawlnet.archive.format.rca import (
 )
 
 _COUNT = struct.Struct("<I")
+_LENGTH = struct.Struct("<H")
 _AFTER_DID = struct.Struct("<qII")  # offset, size, CRC
 _LONGEST_DID = 2048  # Bytes.
 _LONGEST_ENTRY = 2 + _LONGEST_DID + _AFTER_DID.size
@@ -103,12 +104,16 @@ def _may_start(view: memoryview, at: int) -> bool:
 
 
 def _scan(view: memoryview, at: int, did: str) -> list[IndexEntry]:
-    found = []
+    found, wanted = [], did.encode()
     while at < len(view):
-        entry, at = _read_entry(view, at)
-        if entry.did == did:
+        start = at + _LENGTH.size
+        name = bytes(view[start : start + int.from_bytes(view[at:start], "little")])
+        if name < wanted:  # Most entries: no objects are made of them.
+            at = start + len(name) + _AFTER_DID.size
+        elif name == wanted:
+            entry, at = _read_entry(view, at)
             found.append(entry)
-        elif entry.did.encode() > did.encode():
+        else:
             break
     return found
 
