@@ -19,6 +19,9 @@ from tests.random_worlds.engine_law import Fates, LaneLaw, RunLaw, by_word, open
 from tests.random_worlds.engine_views import Views
 from tests.random_worlds.engine_world import (
     Doom,
+    Habit,
+    Host,
+    Spell,
     Stage,
     StageHandler,
     StageSink,
@@ -27,10 +30,12 @@ from tests.random_worlds.engine_world import (
     World,
 )
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Feed, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Ledger
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.lmdb.store import LmdbStore
 from trawlnet.stores.memory import MemoryStore
@@ -43,6 +48,16 @@ MOST_SECONDS = 3e6  # Of virtual time; a run that takes longer does not end.
 def test_any_world_is_crawled_politely_and_to_its_end(world: World, config: Config) -> None:
     note(f"world = {world!r}\nconfig = {config!r}")
     crawled(world, config)
+
+
+def test_a_late_answer_of_a_host_that_was_given_up_does_not_keep_a_crawl_from_its_end() -> None:
+    """Its store was told that the host will be asked again, and its gate was not."""
+    spells = (Spell(Habit.DOWN, 1, 1.0), Spell(Habit.CUT, 1, 2.0), Spell(Habit.DOWN, 1, 3.0, 1.0))
+    manners = Manners(rate=math.inf, concurrency=3, block_at=1)
+    keys = tuple(Task(f"k{number}", "host", {"n": number}) for number in range(4))
+    world = World((Host("host", spells, (0.0,)),), (keys,), (), 0.1, 0.1, (0.0,))
+    limits = Limits(retry=RetryPolicy(attempts=1))
+    crawled(world, Config(limits, manners, 1.0, True, False, (Run(workers=4),)))
 
 
 def crawled(world: World, config: Config) -> None:

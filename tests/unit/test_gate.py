@@ -310,3 +310,19 @@ def test_requests_that_fail_while_their_lane_is_parked_are_no_further_failures()
         assert gate.blocked("lane")
 
     run_sim(main())
+
+
+def test_a_late_answer_does_not_shorten_a_parking():
+    """What a store keeps is what the gate waits for: it kept less, and a host that was given up
+    counted as one that will be asked again, so that the crawl did not end."""
+
+    async def main() -> None:
+        gate = Gate(SimClock(), Manners(rate=10.0, concurrency=4, block_at=2))
+        assert gate.observe("lane", Outcome(Reason.RATE_LIMITED, wait=60.0)) == 60.0
+        assert gate.observe("lane", Outcome(Reason.TIMEOUT, wait=5.0)) == 60.0
+        assert gate.observe("lane", Outcome(Reason.OK)) == 0.0, "parks nothing"
+        gate.park("other", math.inf)
+        gate.observe("other", Outcome(Reason.TRUNCATED))  # It left before, and so did the next.
+        assert gate.observe("other", Outcome(Reason.TIMEOUT, wait=1.0)) == math.inf
+
+    run_sim(main())

@@ -81,7 +81,8 @@ class Gate:
         return room if common is None else min(room, common.concurrency)
 
     def observe(self, lane: str, outcome: Outcome) -> float:
-        """Update the lane with one outcome. Returns when its parking ends, 0 if not parked."""
+        """Update the lane with one outcome. Returns when its parking ends, 0 if the outcome does not
+        park it."""
         state, now = self._lane(lane), self._clock.now()
         blames_lane = outcome.reason.blame is Blame.LANE
         if blames_lane and state.awaits_probe(now):
@@ -100,10 +101,12 @@ class Gate:
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):
             state.last_failure = outcome.reason
         until = parked_until(pace, outcome, state.manners, now)
-        if until > 0.0:
-            state.parked = max(state.parked, until)
-            state.why = outcome.reason
-        return until
+        if until <= 0.0:
+            return 0.0
+        # The answer to a request that left before must not shorten a longer parking.
+        state.parked = max(state.parked, until)
+        state.why = outcome.reason
+        return state.parked
 
     def is_answering(self, lane: str) -> bool:
         """Whether the lane answers some request between two times that it asks to wait."""
