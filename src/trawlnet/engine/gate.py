@@ -81,8 +81,8 @@ class Gate:
         return room if common is None else min(room, common.concurrency)
 
     def observe(self, lane: str, outcome: Outcome) -> float:
-        """Update the lane with one outcome. Returns when its parking ends, 0 if the outcome does not
-        park it."""
+        """Update the lane with one outcome. Returns when its parking ends; 0 if the outcome
+        parks nothing."""
         state, now = self._lane(lane), self._clock.now()
         blames_lane = outcome.reason.blame is Blame.LANE
         if blames_lane and state.awaits_probe(now):
