@@ -18,12 +18,13 @@ from tests.support.pds.scan import (
     rkey,
     write,
 )
-from tests.support.pds.sim_answers import VICTIM
+from tests.support.pds.sim_answers import HALF, VICTIM
 from tests.support.pds.sim_model import Invented, PdsLie, SimPds
-from trawlnet.crawlers.pds.scanning.pages import read_repos
+from trawlnet.crawlers.pds.scanning.pages import read_records, read_repos
 from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
+from trawlnet.malformed import Malformed
 from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper
 
@@ -418,6 +419,61 @@ def test_records_that_are_no_data_are_kept_apart(tmp_path: Path) -> None:
             assert await made.column("eprints", "title") == ["zero \ufffd inside"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("value", [{"text": HALF}, {HALF: 1}, {"list": [{"deep": HALF}]}])
+def test_a_record_with_half_a_character_costs_no_other(
+    tmp_path: Path, value: dict[str, object]
+) -> None:
+    (pds,) = pdses_on(1, FIRST)
+    repo = pds.repo("odd")
+    write(repo, EPRINT, 3)
+    repo.put(EPRINT, rkey(100), value)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            result = await made.scan(pds)
+            assert result.complete and not result.error
+            assert (result.found, result.indexed, result.failed) == (4, 3, 1)
+            assert len(await made.uris("eprints")) == 3
+            problems = await made.column("invalid_records", "problem")
+            assert problems == ["has text that is not Unicode"]
+            # It was met, so that others are known to be gone.
+            repo.delete(EPRINT, rkey(0))
+            assert (await made.scan(pds)).held == {EPRINT: 3}
+
+    asyncio.run(run())
+
+
+def test_a_row_with_half_a_character_is_passed_over() -> None:
+    body = rb'{"repos": [{"did": "did:plc:\ud800"}, {"did": "%s", "rev": "\udfff"}]}'
+    page = read_repos(body % VICTIM.encode())
+    assert [(repo.did, repo.rev) for repo in page.repos] == [(VICTIM, "")]
+    cid = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"
+    good = b'{"uri": "at://%s/%s/a", "cid": "%s", "value": {}}'
+    rows = [
+        good % (VICTIM.encode(), EPRINT.encode(), cid.encode()),
+        good % (VICTIM.encode(), EPRINT.encode(), rb"\ud800"),
+        good.replace(b"/a", b"/\xff") % (VICTIM.encode(), EPRINT.encode(), cid.encode()),
+    ]
+    records = read_records(b'{"records": [%s]}' % b", ".join(rows), VICTIM, EPRINT)
+    assert ([one.uri.rkey for one in records.records], records.forged) == (["a"], 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"repos": [], "cursor": "\ud800"}',
+        rb'{"repos": [], "text": "\ud800"',
+        rb'{"repos": [], "text": "\ud800", "number": NaN}',
+        rb'["\ud800"]',
+        b'{"repos": ["\\ud800", ' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
+        b'{"repos": ["\\ud800", ' + b"9" * 100_000 + b"]}",
+    ],
+)
+def test_half_a_character_opens_no_door(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        read_repos(body)
 
 
 def test_records_too_large_for_a_full_page_come_one_by_one(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, NoReturn
 
 import orjson
 
@@ -21,6 +22,27 @@ def parse_object(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Malformed("not a JSON object")
     return value
+
+
+def parse_page(body: bytes) -> dict[str, Any]:
+    """An object of many authors: what one of them wrote that is not Unicode, bytes or escapes,
+    becomes lone surrogates, so that it spoils nothing but its own row. Raises Malformed."""
+    try:
+        return parse_object(body)
+    except Malformed:
+        pass  # The other parser takes ten times as long.
+    try:
+        text = body.decode("utf-8", "surrogateescape")
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("not JSON") from error
+    if not isinstance(value, dict):
+        raise Malformed("not a JSON object")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def data_problem(value: object) -> str:

@@ -14,6 +14,7 @@ from trawlnet.atproto.cid import cid_of
 from trawlnet.sim.atproto.xrpc import BadParameter, XrpcRefusal, json_response, limit_parameter
 
 VICTIM = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+HALF = "<half a character>"  # In a record it is sent as an escape that UTF-8 has no bytes for.
 _TOO_DEEP = b'{"repos":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 _LONGEST_HANG = 120.0  # Seconds.
 _LISTING = ("com.atproto.sync.listRepos", "com.atproto.sync.listHosts")
@@ -38,6 +39,8 @@ async def answer_pds(pds: SimPds, request: web.BaseRequest) -> web.Response:
         if pds.lie is PdsLie.NO_DESCRIPTIONS and method.endswith("describeRepo"):
             raise XrpcRefusal("MethodNotImplemented", "Method Not Implemented", 501)
         response = json_response(serve(pds, request.query))
+        assert isinstance(response.body, bytes)
+        response.body = response.body.replace(HALF.encode(), rb"\ud800")
     except XrpcRefusal as refusal:
         response = refusal.response()
     if pds.lie is PdsLie.RELAY:

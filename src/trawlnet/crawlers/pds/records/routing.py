@@ -100,7 +100,8 @@ class Routes:
         table = _TABLES.get(uri.collection, Table.RECORDS)
         fate = Fate.INDEXED
         current = modernised(uri.collection, uri.authority, value)
-        problem = data_problem(value)
+        raw = _raw(value)
+        problem = data_problem(value) or ("" if raw else "has text that is not Unicode")
         if table is Table.TAGS and not self.index_tags:
             fate = Fate.SKIPPED
         elif not problem and uri.collection in self.lexicons:
@@ -108,7 +109,7 @@ class Routes:
             problem = str(found) if found else ""
         if problem:
             fate, table = Fate.FAILED, Table.INVALID
-        is_indexed, raw = fate is Fate.INDEXED, _raw(value)
+        is_indexed = fate is Fate.INDEXED
         mentions = dids_in(raw) - {uri.authority} if self.takes_mentions and is_indexed else ()
         return Routed(
             fate,
@@ -142,7 +143,7 @@ def _raw(value: dict[str, Any]) -> str:
     try:
         return orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
-        return ""  # Nested too deeply to be written.
+        return ""  # Nested too deeply to be written, or a number or text that is no data.
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from trawlnet.atproto.json_data import parse_object
+from trawlnet.atproto.json_data import parse_object, parse_page
 from trawlnet.atproto.syntax import AtUri, is_cid, is_did, is_record_key
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import ListedRepo
@@ -144,7 +144,7 @@ def _record(row: object, did: str, collection: str) -> ListedRecord | None:
 
 
 def _page(body: bytes, what: str) -> tuple[Sequence[Any], str]:
-    page = parse_object(body)
+    page = parse_page(body)
     rows, cursor = page.get(what), page.get("cursor")
     if rows is None and what in page:
         rows = []  # Some servers write null for none.
