@@ -128,7 +128,7 @@ def test_a_reading_goes_on_where_it_was_left(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
         await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, (), NOW)
         bob = (await tables.pending(PDS, 10))[1]
-        under_way = replace(bob, todo=(EPRINT, COMMENT), cursor="c", pages=1, is_held=True)
+        under_way = replace(bob, todo=(EPRINT, COMMENT), cursor="c", rows=7, is_held=True)
         await tables.put_records(PDS, [record(BOB, 1)], under_way, NOW)
         assert (await tables.pending(PDS, 10))[0] == under_way
         assert await tables.was_seen(PDS, record(BOB, 1).uri, under_way)
@@ -357,6 +357,25 @@ def test_walks_of_an_older_version_go_on(where: Path | str) -> None:
             assert await tables.progress(PDS) == replace(walk, by_collection="yes", leads_at=-1.0)
             assert await tables.last_reading(PDS, ALICE) == LastReading(4, "r1", is_held=True)
             assert await tables.pending(PDS, 9) == [RepoReading(BOB, "r1", 5, is_held=True)]
+        finally:
+            await db.close()
+
+    asyncio.run(run())
+
+
+def test_a_reading_of_a_version_that_counted_pages_goes_on(where: Path | str) -> None:
+    async def run() -> None:
+        db = await open_relational(where)
+        try:
+            await migrate_registry(db)
+            await migrate_relational(db, "scanned", _STEPS[:3])
+            row = f"'{PDS_URL}', '{PDS.scope.digest}', '{ALICE}', '', 'r1', 1, 1, 1, 1, 4, 'r1'"
+            todo = "'[\"a.b.c\"]', 'c', 3, 0, 0, ''"
+            await db.run(Statement("r", f"INSERT INTO scan_repos VALUES ({row}, {todo})"))
+            tables = Scanned(db)
+            await tables.migrate()
+            under_way = RepoReading(ALICE, "r1", 4, ("a.b.c",), "c", 300, is_held=True)
+            assert await tables.pending(PDS, 9) == [under_way]
         finally:
             await db.close()
 

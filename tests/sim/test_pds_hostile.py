@@ -491,9 +491,11 @@ def test_records_too_large_for_a_full_page_come_one_by_one(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_an_account_without_end_is_left_aside_for_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [100, 30, 10, 1])
+def test_an_account_without_end_is_left_aside_for_the_others(tmp_path: Path, at_once: int) -> None:
     (pds,) = pdses_on(1, FIRST)
-    write(pds.repo("endless/0"), EPRINT, 450)
+    pds.most_records = at_once
+    write(pds.repo("endless/0"), EPRINT, 250)
     write(pds.repo("exact/0"), EPRINT, 200)
     write(pds.repo("quiet/0"), EPRINT, 2)
 
@@ -501,11 +503,13 @@ def test_an_account_without_end_is_left_aside_for_the_others(tmp_path: Path) -> 
         async with bench([pds], tmp_path / "r.db") as made:
             results = []
             while not results or results[-1].verdict is ScanVerdict.PARTIAL:
-                results.append(await made.scan(pds, records=100, record_pages=2))
+                results.append(await made.scan(pds, records=100, account_records=200))
                 assert len(results) < 20, "it goes on for ever"
             end = results[-1]
             assert end.complete and end.held == {EPRINT: 200 + 200 + 2}, end.detail
             assert end.error == "1 of 3 repos could not be read: too_large"
+            # Those allowed, a last one that is too many, and an empty page behind a last cursor.
+            assert pds.asked["listRecords"] <= 3 * (200 // at_once + 3)
 
     asyncio.run(run())
 

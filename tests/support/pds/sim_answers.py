@@ -90,7 +90,7 @@ def _describe_repo(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
 
 def _list_records(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
     repo, collection = _repo(pds, query.get("repo")), query.get("collection", "")
-    limit = limit_parameter(query, 50, 100)
+    limit = min(limit_parameter(query, 50, 100), pds.most_records)
     records = repo.records.get(collection, {})
     cursor = query.get("cursor", "")
     rkeys = sorted(records, reverse=True)

@@ -73,6 +73,7 @@ class SimPds:
     lists_by_collection: bool = False
     ends_with_cursor: bool = True  # As the reference does: also the last page has one.
     largest_page: int = 1000  # Repos.
+    most_records: int = 100  # In a page, whatever is asked for.
     hangs_on: str = ""  # A DID about which it never answers.
     loses: str = ""  # A DID about which it says 404, as any web server does.
     asked: Counter[str] = field(default_factory=Counter)  # Requests by method.

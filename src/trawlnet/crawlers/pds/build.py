@@ -23,7 +23,7 @@ from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.crawlers.pds.registry_place import opened_registry, state_folder
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
-from trawlnet.crawlers.pds.scanning.parts import RECORDS_AT_ONCE, ScanLimits, ScanParts
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
@@ -102,7 +102,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
         clock=kit.clock,
         limits=ScanLimits(
             records=config.max_records_per_pds,
-            record_pages=-(-config.max_records_per_account // RECORDS_AT_ONCE),
+            account_records=config.max_records_per_account,
         ),
         meter=PdsMeter(kit.metrics, routes.labels),
         allow_private=private,

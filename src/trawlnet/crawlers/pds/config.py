@@ -122,8 +122,8 @@ class PdsConfig(BaseModel):
     max_records_per_account: int = Field(
         1_000_000,
         ge=1,
-        description="Most records of one account in one collection, counted in pages of 100; the "
-        "rest of an account with more is left out as too_large.",
+        description="Most records of one account in one collection; the rest of an account with "
+        "more is left out as too_large.",
     )
     skip_relay_connected: bool = Field(
         False, description="Skip PDSes that a relay already reads from."

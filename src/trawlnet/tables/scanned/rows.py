@@ -129,7 +129,7 @@ class RepoReading:
     number: int
     todo: tuple[str, ...] | None = None  # Collections, the current one first; None: not known yet.
     cursor: str = ""
-    pages: int = 0  # Of the current collection.
+    rows: int = 0  # That pages of the current collection had.
     is_held: bool = False  # Whether there may be records of it in the tables.
     by_names: bool = False  # Its collections were asked for by name: others were not looked at.
     is_flawed: bool = False  # Something in it could not be read: nothing is known to be gone.
@@ -187,7 +187,7 @@ def progress_values(key: ScanKey, progress: WalkProgress) -> dict[str, Value]:
 
 
 def reading_of(row: tuple[Any, ...]) -> RepoReading:
-    did, listed_rev, number, reading_rev, todo, cursor, pages, by_names, is_flawed = row[:9]
+    did, listed_rev, number, reading_rev, todo, cursor, rows, by_names, is_flawed = row[:9]
     latest, is_held = row[9], bool(row[10])
     if todo is None:
         return RepoReading(did, listed_rev, latest + 1, is_held=is_held)
@@ -197,7 +197,7 @@ def reading_of(row: tuple[Any, ...]) -> RepoReading:
         number,
         tuple(orjson.loads(todo)),
         cursor,
-        pages,
+        rows,
         is_held,
         bool(by_names),
         bool(is_flawed),
@@ -211,7 +211,7 @@ def reading_values(key: ScanKey, reading: RepoReading) -> Values:
         "reading_rev": reading.rev,
         "todo": orjson.dumps(reading.todo or ()).decode(),
         "todo_cursor": reading.cursor,
-        "todo_pages": reading.pages,
+        "todo_rows": reading.rows,
         "by_names": int(reading.by_names),
         "is_flawed": int(reading.is_flawed),
     }

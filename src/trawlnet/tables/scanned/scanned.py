@@ -58,6 +58,7 @@ _STEPS: Steps = (
         *("drop_old_scan_progress", "drop_old_scan_repos"),
     ),
     ("create_scan_mentions", "index_scan_mentions"),
+    ("rename_todo_pages", "count_todo_rows"),
 )
 
 

@@ -190,3 +190,11 @@ ALTER TABLE scan_progress RENAME TO old_scan_progress
 -- name: set_aside_scan_repos
 -- The repos of walks in the old format, before each walk had a scope of its own.
 ALTER TABLE scan_repos RENAME TO old_scan_repos
+
+-- name: rename_todo_pages
+-- A reading under way counts rows: servers give pages of any size.
+ALTER TABLE scan_repos RENAME COLUMN todo_pages TO todo_rows
+
+-- name: count_todo_rows
+-- Pages were counted as if they were full.
+UPDATE scan_repos SET todo_rows = todo_rows * 100 WHERE todo_rows > 0

@@ -9,7 +9,7 @@ DELETE FROM scan_leads WHERE pds_url = :pds_url AND scope = :scope
 -- name: end_reading
 -- A repo has been read to its end, or found to have nothing for us, at this rev.
 UPDATE scan_repos SET rev = :rev, is_pending = 0, is_held = :is_held, todo = NULL,
-  todo_cursor = '', todo_pages = 0, by_names = 0, is_flawed = 0, reading = :reading,
+  todo_cursor = '', todo_rows = 0, by_names = 0, is_flawed = 0, reading = :reading,
   trouble = :trouble
 WHERE pds_url = :pds_url AND scope = :scope AND did = :did AND reading <= :reading
 
@@ -57,7 +57,7 @@ WHERE pds_url = :pds_url AND scope = :scope AND did = :did
 
 -- part: enter_listed
 INSERT INTO scan_repos (pds_url, scope, did, rev, listed_rev, walk, is_active, is_pending, is_held,
-  reading, reading_rev, todo, todo_cursor, todo_pages, by_names, is_flawed, trouble)
+  reading, reading_rev, todo, todo_cursor, todo_rows, by_names, is_flawed, trouble)
 SELECT :pds_url, :scope, listed.did, '', listed.rev, :walk, listed.active, listed.pending, 0,
   0, '', NULL, '', 0, 0, 0, ''
 
@@ -97,7 +97,7 @@ $or_update
 -- name: pending
 -- Repos of a PDS that are still to be read, those already begun first; with the last reading of
 -- each, and whether there may be records of it, whatever it was read for.
-SELECT did, listed_rev, reading, reading_rev, todo, todo_cursor, todo_pages, by_names, is_flawed,
+SELECT did, listed_rev, reading, reading_rev, todo, todo_cursor, todo_rows, by_names, is_flawed,
   (SELECT MAX(o.reading) FROM scan_repos AS o WHERE o.did = r.did AND o.pds_url = r.pds_url),
   (SELECT MAX(o.is_held) FROM scan_repos AS o WHERE o.did = r.did AND o.pds_url = r.pds_url), rev
 FROM scan_repos AS r WHERE pds_url = :pds_url AND scope = :scope AND is_pending = 1
@@ -143,15 +143,15 @@ ON CONFLICT (pds_url, scope) DO UPDATE SET
 -- name: put_reading
 -- How far the reading of a repo has come, unless a later reading has begun.
 INSERT INTO scan_repos (pds_url, scope, did, rev, listed_rev, walk, is_active, is_pending, is_held,
-  reading, reading_rev, todo, todo_cursor, todo_pages, by_names, is_flawed, trouble)
+  reading, reading_rev, todo, todo_cursor, todo_rows, by_names, is_flawed, trouble)
 VALUES (:pds_url, :scope, :did, '', :reading_rev, 0, 1, 1, 1,
-  :reading, :reading_rev, :todo, :todo_cursor, :todo_pages, :by_names, :is_flawed, '')
+  :reading, :reading_rev, :todo, :todo_cursor, :todo_rows, :by_names, :is_flawed, '')
 ON CONFLICT (pds_url, scope, did) DO UPDATE SET
   reading = excluded.reading,
   reading_rev = excluded.reading_rev,
   todo = excluded.todo,
   todo_cursor = excluded.todo_cursor,
-  todo_pages = excluded.todo_pages,
+  todo_rows = excluded.todo_rows,
   by_names = excluded.by_names,
   is_flawed = excluded.is_flawed,
   is_pending = 1,

@@ -31,7 +31,8 @@ class ScanLimits:
     broken_repos: int = 3  # In a row, after which the server itself counts as unwell.
     strangers: int = 5  # Repos with records that all live elsewhere: this is no PDS.
     listing_pages: int = 50_000  # The largest PDS known needs 22,000.
-    record_pages: int = 10_000  # Of one collection of one repo, in all scans of one reading.
+    # Of one collection of one repo, in all scans of one reading. As many pages have one each.
+    account_records: int = 1_000_000
     full_every: int = 10  # Each so-manyth walk reads every repo again, whatever its rev says.
 
 

@@ -98,12 +98,19 @@ async def read_page(scan: Scan, repo: OpenReading) -> Stepped:
         return halted(page)
     if isinstance(page, Outcome):
         return _no_records(scan, reading, page)
-    if page.rows and reading.pages >= (most := scan.parts.limits.record_pages):
-        detail = f"more than {most} pages of records in a collection of {reading.did}"
+    if page.rows > _room(scan, reading):
+        most = scan.parts.limits.account_records
+        detail = f"more than {most} records in a collection of {reading.did}"
         return scan.broken(reading, Outcome(Reason.TOO_LARGE, detail=detail))
     if why := await _circle(scan, repo, page):
         return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
     return _take_in(scan, repo, page)
+
+
+def _room(scan: Scan, reading: RepoReading) -> int:
+    """How many more rows of a collection are read. A page without any is its last, so that this
+    bounds the pages, too."""
+    return scan.parts.limits.account_records - reading.rows
 
 
 async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
@@ -176,8 +183,8 @@ def _after_page(reading: RepoReading, page: RecordsPage) -> RepoReading:
         reading = replace(reading, is_flawed=True)
     assert reading.todo
     if page.cursor and page.rows:
-        return replace(reading, cursor=page.cursor, pages=reading.pages + 1)
-    return replace(reading, todo=reading.todo[1:], cursor="", pages=0)
+        return replace(reading, cursor=page.cursor, rows=reading.rows + page.rows)
+    return replace(reading, todo=reading.todo[1:], cursor="", rows=0)
 
 
 async def _circle(scan: Scan, repo: OpenReading, page: RecordsPage) -> str:
@@ -203,6 +210,7 @@ async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | Hal
         detail = f"{scan.parts.limits.records} records read, the rest comes later"
         return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
+    left = min(left, max(_room(scan, reading), 1))
     body: bytes | Outcome | Halt = b""
     for limit in (RECORDS_AT_ONCE, *_SMALLER_PAGES):
         most = min(limit, left)
