@@ -57,7 +57,12 @@ Did = Annotated[str | None, flag("--did DID", "Only this account's records.")]
 
 
 OneSlice = Annotated[
-    bool, flag("--one-slice", "Stop each scan after --scan-timeout or --max-records-per-pds.")
+    bool,
+    flag(
+        "--one-slice",
+        "Stop each scan after --scan-timeout or --max-records-per-pds; the exit code is 0 also "
+        "where more is left.",
+    ),
 ]
 
 
