@@ -120,6 +120,12 @@ def test_a_scan_goes_on_slice_after_slice_and_one_slice_is_enough_if_one_says_so
     fast = ("--plc-rps", 1000, "--requests-per-minute", 60_000)
     brief = trawlnet(*words, *more, *fast, "--one-slice")
     assert (brief.code, brief.rows[0]["result"], brief.rows[0]["found"]) == (0, "partial", 2)
+    row = listed(tmp_path)[url]
+    assert (row["chive_record_count"], row["indexed_record_count"]) == (2, 2), "what is there"
+    assert row["has_chive_records"] is None, "which a whole scan will tell"
+    (status,) = at_once("pds", "status", "-w", tmp_path, "--json").rows
+    assert (status["chive_records"], status["indexed_records"]) == (2, 2)
+    assert " 2 records " in at_once("pds", "list", "-w", tmp_path).out
     whole = trawlnet(*words, *more, *fast)
     assert (whole.code, whole.rows[0]["result"]) == (0, "complete"), whole.err
     assert whole.rows[0]["found"] == posts[url] - 2

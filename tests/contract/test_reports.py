@@ -15,7 +15,7 @@ from trawlnet.tables.errors import TablesError
 from trawlnet.tables.instances.instances import opened_instances, store_instances
 from trawlnet.tables.instances.report import instance_figures
 from trawlnet.tables.registry.registry import open_registry
-from trawlnet.tables.registry.report import registry_figures
+from trawlnet.tables.registry.report import SoFar, held_so_far, registry_figures
 from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.tables.relational.database import Statement
 from trawlnet.tables.relational.open import open_relational
@@ -70,6 +70,7 @@ def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
             await fill_registry(registry, NOW, 60)
             before = await registry_figures(where, NOW)
             assert before is not None and before.records == {}
+            assert await held_so_far(registry.db) == {}, "before the first scan"
             tables = Scanned(registry.db)
             await tables.migrate()
             url = "https://pds.village.social"
@@ -82,6 +83,7 @@ def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
             )
             await tables.put_records(place, [record(n, "a.b.c") for n in range(3)], reading, NOW)
             after = await registry_figures(where, NOW)
+            assert await held_so_far(registry.db) == {url: SoFar(3, 3)}
         finally:
             await registry.close()
         assert after is not None

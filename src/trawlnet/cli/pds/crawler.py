@@ -31,7 +31,7 @@ from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.memory import MemoryStore
-from trawlnet.tables.registry.report import held_records
+from trawlnet.tables.registry.report import held_records, held_so_far
 from trawlnet.tables.scanned.scanned import Scanned
 
 
@@ -138,14 +138,15 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         await registry.tidy(now)
         stats, claims = await registry.stats(now), await registry.claims(now)
         live = await live_at_rest(registry, now)
+        so_far = (await held_so_far(registry.db)).values()
     return {
         "total": stats.total,
         "due": stats.due,
         "active": stats.active,
         "with_chive_records": stats.with_chive_records,
         "unreachable": stats.unreachable,
-        "chive_records": stats.chive_records,
-        "indexed_records": stats.indexed_records,
+        "chive_records": stats.chive_records + sum(held.records for held in so_far),
+        "indexed_records": stats.indexed_records + sum(held.indexed for held in so_far),
         "by_status": {str(name): count for name, count in stats.by_status.items()},
         "by_source": {str(name): count for name, count in stats.by_source.items()},
         "failures": {str(name): count for name, count in stats.failures.items()},

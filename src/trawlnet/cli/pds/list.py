@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -25,6 +26,7 @@ from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
 from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.report import held_so_far
 from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 
 E = TypeVar("E", bound=StrEnum)
@@ -80,11 +82,15 @@ async def _show(
         now = SystemClock().now()
         await release_dead(registry, state_folder(path), now)
         await registry.tidy(now)
-        shown = 0
+        shown, so_far = 0, await held_so_far(registry.db)
         async for row in _rows(registry, chosen):
             if shown == limit:
                 return
             shown += 1
+            if (held := so_far.get(row.pds_url)) is not None:
+                row = replace(
+                    row, chive_record_count=held.records, indexed_record_count=held.indexed
+                )
             emit(row_of(row)) if as_json else print(_line(row))
 
 

@@ -52,8 +52,28 @@ async def account_counts(where: Path | str) -> Sequence[tuple[str, int | None]] 
 
 async def held_records(db: Relational) -> Mapping[str, int]:
     """Live records by collection; none before the first scan, which makes the tables."""
-    ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
-    if not version:
+    if not await _has_tables(db):
         return {}
     rows = await db.rows(union_statement("held_everywhere"), {"most": _COLLECTIONS})
     return {str(collection): int(records) for collection, records, _ in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """Live records of a PDS whose first whole scan is under way, which its row does not count."""
+
+    records: int = 0
+    indexed: int = 0
+
+
+async def held_so_far(db: Relational) -> Mapping[str, SoFar]:
+    """By the URL of the PDS; those without records are left out."""
+    if not await _has_tables(db):
+        return {}
+    rows = await db.rows(union_statement("held_so_far"))
+    return {str(url): SoFar(int(records), int(indexed)) for url, records, indexed in rows}
+
+
+async def _has_tables(db: Relational) -> bool:
+    ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
+    return bool(version)

@@ -30,7 +30,9 @@ def record_statement(
 
 
 @cache
-def union_statement(name: Literal["held", "held_everywhere", "live", "seen"]) -> Statement:
+def union_statement(
+    name: Literal["held", "held_everywhere", "held_so_far", "live", "seen"],
+) -> Statement:
     """Over all the tables together."""
     one = _template("every_record")
     every_record = "\n  UNION ALL\n  ".join(one.substitute(table=table) for table in Table)

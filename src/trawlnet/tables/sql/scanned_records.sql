@@ -32,6 +32,13 @@ LIMIT :most
 -- Accounts of a PDS that were read, whatever for.
 SELECT DISTINCT did FROM scan_repos WHERE pds_url = :pds_url AND is_held = 1
 
+-- name: held_so_far
+-- Live records of each PDS that was not scanned to its end yet, and how many of them are indexed.
+SELECT pds_url, COUNT(*), COUNT(indexed_at) FROM ($every_record) AS every_record
+WHERE pds_url IN (SELECT pds_url FROM pds_registry WHERE has_chive_records IS NULL)
+  AND deleted_at IS NULL
+GROUP BY pds_url
+
 -- name: live
 -- Which tables have live records of a repo, of which collections.
 SELECT DISTINCT record_table, collection FROM ($every_record) AS every_record
