@@ -342,3 +342,32 @@ def test_a_mistake_in_a_variable_is_told_with_the_nearest_that_is_known(
     ran = at_once("web", "crawl", "http://127.0.0.1:1/", "-w", tmp_path)
     assert ran.code == 2 and f"unknown variable TRAWLNET_WEB_{name}" in ran.err
     assert hint in ran.err
+
+
+def test_private_addresses_are_named_with_what_allows_them(site: Site, tmp_path: Path) -> None:
+    workspace, agent = tmp_path / "site", ("--user-agent", "Bot/1.0 (+https://a.org)")
+    words = ("web", "crawl", "-w", workspace, "--max-depth", 0, *agent)
+    refused = trawlnet(*words, site.seeds[0])
+    assert refused.code == 3, "nothing was crawled"
+    what = "private addresses or unusual ports"
+    assert f"left out: 1 {what} (--allow-private-hosts)" in refused.err
+    retry = ("web", "retry", "-w", workspace, "--reason", "refused")
+    assert refused.err.splitlines()[-1] == (
+        f"hint: to allow {what}: trawlnet {' '.join(map(str, retry))}, "
+        "then the same command with --allow-private-hosts"
+    )
+    (status,) = at_once("web", "status", "-w", workspace, "--json").rows
+    assert status["left_out"] == {what: 1}
+    assert at_once(*retry).code == 0
+    assert trawlnet(*words, "--allow-private-hosts", "--json").code == 0
+    assert rows(workspace), "the page was fetched"
+    for number, seed in enumerate(("http://localhost/", "http://10.0.0.1/")):
+        one = trawlnet(*words[:3], tmp_path / f"{number}", *agent, seed, "--json")
+        assert (one.code, one.rows[-1]["left_out"]) == (3, {what: 1}), seed
+
+
+def test_an_address_that_no_flag_allows_is_refused_without_a_hint(tmp_path: Path) -> None:
+    agent = ("--user-agent", "Bot/1.0 (+https://a.org)")
+    never = trawlnet("web", "crawl", "-w", tmp_path / "a", "http://169.254.0.1/", *agent)
+    assert never.code == 0 and "refused 1" in never.err
+    assert "--allow-private-hosts" not in never.err

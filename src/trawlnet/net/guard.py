@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -15,6 +16,10 @@ from trawlnet.net.lane import lane_of_parsed
 
 class AddressRefused(OSError):
     """The guard refuses an address or URL. An OSError, because dialling code passes those on."""
+
+
+class PrivateRefused(AddressRefused):
+    """A guard with `allow_private` would allow it."""
 
 
 class UrlOrigin(NamedTuple):
@@ -65,7 +70,7 @@ class Guard:
         """Raises Refused unless this resolved address may be connected to."""
         why = self.refusal(address, port)
         if why is not None:
-            raise AddressRefused(f"{address} port {port}: {why}")
+            raise self.refused(f"{address} port {port}: {why}", [address])
 
     def refusal(self, address: str, port: int) -> str | None:
         """Why this address and port are refused; None if they are allowed."""
@@ -75,6 +80,11 @@ class Guard:
             return "port not allowed"
         return address_verdict(address, allow_private=self.allow_private)
 
+    def refused(self, text: str, addresses: Iterable[str]) -> AddressRefused:
+        """The error for a host none of whose addresses may be connected to."""
+        is_open = any(address_verdict(one, allow_private=True) is None for one in addresses)
+        return PrivateRefused(text) if is_open else AddressRefused(text)
+
     def _check_host(self, url: URL) -> None:
         host, port = url.raw_host or "", url.port or 0
         if (host, port) in self.exempt:
@@ -83,7 +93,8 @@ class Guard:
         if url.scheme not in schemes:
             raise AddressRefused(f"scheme {url.scheme!r} not allowed")
         if port == 0 or not (self.allow_private or port in self.ports):
-            raise AddressRefused(f"port {port} not allowed")
+            kind = PrivateRefused if port else AddressRefused
+            raise kind(f"port {port} not allowed")
         if ":" in host or _ends_in_number(host):
             self.check_address(_literal(host), port)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.guard import AddressRefused
+from trawlnet.net.guard import AddressRefused, PrivateRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Trouble:
     wait: float | None = None
     url: str = ""  # The hop at which it happened.
     hops: tuple[str, ...] = ()  # The URLs that led there.
+    is_private: bool = False  # Refused, and a guard with `allow_private` would not do so.
 
 
 class Unresolved(OSError):
@@ -64,7 +65,11 @@ def trouble_from(
 ) -> Trouble:
     """`in_body`: the body had begun, so that a broken connection has truncated it."""
     verdict = _verdict(error, in_body)
-    return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=url, hops=hops)
+    culprit = verdict.culprit
+    is_private = isinstance(culprit, PrivateRefused)
+    return Trouble(
+        verdict.reason, clean(_detail(culprit)), url=url, hops=hops, is_private=is_private
+    )
 
 
 # The first matching row counts, so the narrow ones come first.

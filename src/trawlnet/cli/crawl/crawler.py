@@ -73,6 +73,7 @@ class Crawler(Generic[C]):
     # Keys that were left out, counted by reason; and the same as text, the most frequent first.
     left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
     tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
+    private: str = ""  # The reason of those that --allow-private-hosts would let in.
     # Whether the ledger lists failures in the order of their keys; if not, `failures` sorts them.
     lists_by_key: bool = False
     verb: str = "crawl"  # The verb that continues the crawl.

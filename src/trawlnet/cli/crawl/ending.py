@@ -11,6 +11,7 @@ from trawlnet.cli.common.workspace import Workspace, shown
 from trawlnet.cli.crawl.signals import tasks
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.terminal.render import duration
 
@@ -28,6 +29,7 @@ class CrawlEnded:
     left_out_words: Sequence[str] = ()  # The same as text.
     verb: str = "crawl"  # The verb that continues the crawl.
     unread: Exit | None = None  # What it means that a source was not read.
+    private: str = ""  # What --allow-private-hosts would let in, if some of it was refused.
 
     @property
     def code(self) -> Exit:
@@ -40,7 +42,13 @@ class CrawlEnded:
                 return Exit.LIMIT
             case _:
                 is_left = given_up_on(self.counts) or self.counts.failing
-                return Exit.GIVEN_UP if is_left else Exit.DONE
+                return Exit.GIVEN_UP if is_left or self.is_barred else Exit.DONE
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether nothing but refusals came of it, for want of a flag."""
+        came_of_it = {reason for reason, count in self.counts.settled.items() if count}
+        return bool(self.private) and came_of_it == {Reason.REFUSED} and not self.counts.scheduled
 
     @property
     def story(self) -> str:
@@ -78,6 +86,10 @@ def sum_up(ended: CrawlEnded) -> None:
         say(f"hint: {tasks(failing)} failed, to be tried again later; list with: {verb}")
     if ended.left_out_words:
         say(f"left out: {', '.join(ended.left_out_words)}")
+    if ended.private:
+        retry = f"trawlnet {what} retry -w {where} --reason {Reason.REFUSED}"
+        again = "then the same command with --allow-private-hosts"
+        say(f"hint: to allow {ended.private}: {retry}, {again}")
 
 
 def emit_summary(ended: CrawlEnded) -> None:

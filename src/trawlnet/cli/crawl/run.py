@@ -172,6 +172,7 @@ class _CrawlRun(Generic[C]):
         summary = CrawlEnded(
             *(job.workspace, ending, counts, control, seconds, left_out, words, verb),
             unread=known.code if known else None,
+            private=job.crawler.private if job.crawler.private in left_out else "",
         )
         given_up = given_up_on(counts)
         self.tell(ended(job.crawler.name, summary.story, given_up, self.clock.now()))

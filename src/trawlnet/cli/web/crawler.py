@@ -10,7 +10,7 @@ from typing import Any
 
 from trawlnet.captures.role import count_pages
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
-from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
+from trawlnet.crawlers.web.admission.left_out import PRIVATE, read_left_out, worth_telling
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.discoveries import unread_bytes
 from trawlnet.crawlers.web.ledger import open_ledger, redis_url
@@ -128,4 +128,5 @@ WEB = Crawler(
     facts=_facts,
     left_out=read_left_out,
     tell_left_out=worth_telling,
+    private=PRIVATE,
 )

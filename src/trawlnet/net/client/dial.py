@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from aiohappyeyeballs import start_connection
 
-from trawlnet.net.guard import AddressRefused, Guard
+from trawlnet.net.guard import Guard
 from trawlnet.net.trouble import Unresolved
 
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # As getaddrinfo has it.
@@ -109,7 +109,8 @@ def permitted(
     fine = [address for address in addresses if guard.refusal(address, port) is None]
     if not fine:
         whys = {guard.refusal(address, port) for address in addresses}
-        raise AddressRefused(f"{host}: {', '.join(sorted(map(str, whys))) or 'no address'}")
+        why = ", ".join(sorted(map(str, whys))) or "no address"
+        raise guard.refused(f"{host}: {why}", addresses)
     return [info_of(address, port) for address in fine[:_MOST_ADDRESSES]]
 
 

@@ -17,12 +17,14 @@ CUT_PAGES = "pages with more links than are read"
 CUT_SITEMAPS = "sitemaps with more URLs than are read"
 TOO_DEEP = "too many links from a seed"
 ROBOTS = "robots.txt"
-# The config key that lifts each limit; links outside the user's own scope have none.
+PRIVATE = "private addresses or unusual ports"
+# The config key or flag that lifts each limit; links outside the user's own scope have none.
 KEYS: Mapping[str, str] = {
     TOO_DEEP: "caps.max_depth",
     CUT_PAGES: "links.max_per_page",
     CUT_SITEMAPS: "sitemaps.max_urls",
     ROBOTS: "the site forbids it",
+    PRIVATE: "--allow-private-hosts",
     "pages of a repository": "caps.per_repo_max_pages",
     "issues of a repository": "caps.per_repo_max_issues",
     "pull requests of a repository": "caps.per_repo_max_prs",

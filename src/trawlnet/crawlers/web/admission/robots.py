@@ -50,6 +50,7 @@ class Ruling:
     # Without rules: the outcome of a page of this host.
     trouble: Outcome | None = None
     asked_at: float = 0.0  # When the request failed.
+    is_private: bool = False  # Its address is refused, unless private ones are allowed.
 
     @property
     def rules(self) -> RobotsRules:
@@ -61,6 +62,7 @@ class _Answer:
     status: int | None
     body: bytes = b""
     trouble: Outcome | None = None
+    is_private: bool = False
 
 
 class RobotsCache:
@@ -147,7 +149,7 @@ class RobotsCache:
             entry = replace(entry, until=min(entry.until, now + trouble.wait))
         elif trouble is not None and trouble.reason is not Reason.RATE_LIMITED:
             trouble = replace(trouble, lane_is_down=True)
-        known = Ruling(entry, trouble if entry.good is None else None, now)
+        known = Ruling(entry, trouble if entry.good is None else None, now, answer.is_private)
         self._save(origin, entry, answer)
         self._remember(origin, known)
         return known
@@ -239,4 +241,5 @@ def _no_answer(trouble: Trouble) -> _Answer:
     if trouble.reason is Reason.LOOP:
         return _Answer(_NO_FILE)
     detail = f"robots.txt: {trouble.detail}"
-    return _Answer(None, trouble=Outcome(trouble.reason, wait=trouble.wait, detail=detail))
+    outcome = Outcome(trouble.reason, wait=trouble.wait, detail=detail)
+    return _Answer(None, trouble=outcome, is_private=trouble.is_private)

@@ -12,7 +12,7 @@ from trawlnet.captures.page import KnownPage
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.admission.budget import Budget
 from trawlnet.crawlers.web.admission.caps import PageCaps, cap_named
-from trawlnet.crawlers.web.admission.left_out import CUT_PAGES, ROBOTS
+from trawlnet.crawlers.web.admission.left_out import CUT_PAGES, PRIVATE, ROBOTS
 from trawlnet.crawlers.web.admission.robots import RobotsCache, Ruling
 from trawlnet.crawlers.web.visiting.health import UNKNOWN, HealthCheck, HostHealth
 from trawlnet.crawlers.web.visiting.known import KnownPages, assume_held
@@ -82,6 +82,7 @@ class WebHandler:
         origin, target = halves(visit.url)
         ruling = await self._ruling(origin)
         if ruling.trouble is not None:
+            self.linker.left_out.add(PRIVATE, int(ruling.is_private))
             return self._sparing(ruling.trouble, task, is_hosts=True)
         if not ruling.rules.allows(target):
             self.linker.counts["robots_denied"] += 1
@@ -187,6 +188,7 @@ class WebHandler:
             sent = {"Accept": _ACCEPT, **self.headers, **validators}
             answer = await self._get(url, sent)
             if isinstance(answer, Trouble):
+                self.linker.left_out.add(PRIVATE, int(answer.is_private))
                 return outcome_of(answer)
             got = FetchedPage(
                 visit,
