@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -493,3 +494,17 @@ def test_probes_of_a_suspended_host_use_up_no_try(tmp_path: Path) -> None:
     _, done = run_after_run(tmp_path, answers, 3, paths=("/a", "/b"), limits=limits)
     assert [reasons(one) for one in done[:2]] == [{Reason.BLOCKED: 2}] * 2
     assert reasons(done[2]) == {Reason.UNAVAILABLE: 2}, "each run costs a try, and none of its own"
+
+
+@pytest.mark.parametrize("status", [204, 205])
+def test_an_empty_answer_is_an_answer(tmp_path: Path, status: int) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return page("/empty") if target == "/" else Answer(status)
+
+    _, done, _ = crawl_one(tmp_path, answers)
+    assert reasons(done) == {}
+    (empty,) = [one for one in captures(tmp_path) if one.url.endswith("/empty")]
+    nothing = hashlib.sha256(b"").hexdigest()
+    assert (empty.http_status, empty.content_sha256) == (status, nothing)
+    assert empty.stored_path, "the body is stored as it came"
+    assert (empty.content_bytes, empty.metadata.get("links")) == (0, 0)

@@ -229,7 +229,7 @@ class WebHandler:
 
     async def _answered(self, got: FetchedPage) -> Outcome:
         match got.response.status:
-            case 200 | 203:
+            case 200 | 203 | 204 | 205:
                 reading = await read(got, self.rules, self.pages.near)
                 depth, referrer = got.visit.depth + 1, got.visit.url
                 found = self.linker.tasks(reading.urls, depth, referrer) if self.follow else ()
