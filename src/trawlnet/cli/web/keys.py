@@ -18,9 +18,11 @@ class WebFlags(BaseModel):
     max_depth: int | None = Field(
         None, description="Follow links at most this many steps from a seed."
     )
-    max_pages: int | None = Field(None, description="Stop after this many pages.")
-    max_bytes: str = Field("", description="Stop after receiving this many bytes, such as 2GB.")
-    max_seconds: str = Field("", description="Stop after this long, such as 30m.")
+    max_pages: int | None = Field(None, description="Stop this run after this many pages.")
+    max_bytes: str = Field(
+        "", description="Stop this run after receiving this many bytes, such as 2GB."
+    )
+    max_seconds: str = Field("", description="Stop this run after this long, such as 30m.")
     req_per_sec: float | None = Field(
         None, description="Requests per second to one host; 0 means no limit."
     )

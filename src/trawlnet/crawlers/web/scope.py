@@ -100,9 +100,13 @@ class CapsSection(Section):
     scopes: tuple[ScopeCap, ...] = Field(
         (), description="Page caps for other scopes: name, pattern, max_pages, page_type."
     )
-    max_pages: int | None = Field(None, ge=1, description="Stop after this many pages.")
-    max_bytes: Size | None = Field(None, ge=1, description="Stop after this many bytes of bodies.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
+    max_pages: int | None = Field(None, ge=1, description="Stop a run after this many pages.")
+    max_bytes: Size | None = Field(
+        None, ge=1, description="Stop a run after this many bytes of bodies."
+    )
+    max_seconds: Seconds | None = Field(
+        None, gt=0, description="Stop a run after this many seconds."
+    )
 
 
 class PageType(Section):
