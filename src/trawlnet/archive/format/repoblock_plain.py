@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.commit_plain import read_commit
 from trawlnet.archive.format.content import (
     COLLECTION_COST,
     FRAME_COST,
@@ -26,11 +25,13 @@ from trawlnet.archive.format.json_plain import RecordDropped, record_json
 from trawlnet.archive.format.proof import Proof, encode_proof
 from trawlnet.archive.format.proof_plain import ProofNotes
 from trawlnet.archive.format.tree_plain import Leaf, StoredBlock, walk
-from trawlnet.atproto.cbor_items import (
-    SHA256_LINK,
-    car_root,
-)
+from trawlnet.atproto.cbor_items import SHA256_LINK, car_root
 from trawlnet.atproto.cid import read_cid
+from trawlnet.atproto.repository.commit_plain import (
+    SignedCommit,
+    UnsupportedVersion,
+    read_commit,
+)
 from trawlnet.atproto.syntax import is_nsid, is_record_key
 from trawlnet.malformed import Malformed
 from trawlnet.native.zstd import FrameWriter
@@ -77,7 +78,7 @@ class _Extraction:
 def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> RepoContent:
     x = _Extraction(bytes(car), options, _any_of(options.collections))
     root = _load_car(x)
-    commit = read_commit(x.blocks.get(root))
+    commit = _read_commit(x.blocks.get(root))
     notes = x.notes = ProofNotes(x.charge) if options.proof else None
     if notes is not None:
         notes.commit(commit.did, commit.rev, commit.data, commit.signature, x.blocks[root])
@@ -172,6 +173,17 @@ def _verify_hashes(hashed: list[tuple[bytes, StoredBlock]]) -> None:
     for digest, block in hashed:
         if sha256(block.data).digest() != digest:
             raise RepoError(RepoErrorKind.HASH_MISMATCH, "bytes do not hash to the CID", block.at)
+
+
+def _read_commit(block: StoredBlock | None) -> SignedCommit:
+    if block is None:
+        raise RepoError(RepoErrorKind.MISSING_BLOCK, "the commit is not in the CAR", 0)
+    try:
+        return read_commit(block.data)
+    except UnsupportedVersion as error:
+        raise RepoError(RepoErrorKind.UNSUPPORTED_VERSION, str(error), block.at) from None
+    except Malformed as error:
+        raise RepoError(RepoErrorKind.BAD_COMMIT, str(error), block.at) from None
 
 
 # The records.

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from trawlnet.archive.blocks import File, FoundBlock, read_exactly
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.commit_plain import PlainCommit, read_commit
 from trawlnet.archive.format.content import RepoError
 from trawlnet.archive.format.proof import (
     ExceptionKind,
@@ -30,6 +29,7 @@ from trawlnet.archive.reader import read_collection
 from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.identity.keys import PublicKey
+from trawlnet.atproto.repository.commit_plain import SignedCommit, read_commit
 from trawlnet.atproto.syntax import is_did, is_tid
 from trawlnet.malformed import Malformed
 
@@ -55,7 +55,7 @@ class ProofVerdict:
     root: str  # CID of the commit; empty if there is none to be made.
     misfits: Sequence[Misfit] = ()
     key: PublicKey | None = None  # That its signature was verified with; None: by nobody yet.
-    signed: PlainCommit | None = None
+    signed: SignedCommit | None = None
 
     @property
     def proven(self) -> bool:
@@ -81,7 +81,7 @@ class RebuiltRepo(NamedTuple):
     recomputed: Recomputed
     root: bytes  # Digest of the tree.
     commit: bytes
-    fields: PlainCommit
+    fields: SignedCommit
 
 
 class Disproof(Exception):
@@ -177,13 +177,13 @@ def rebuild(parts: RepoParts, *, car: bool = False) -> RebuiltRepo:
     return RebuiltRepo(found, root, *_usual(parts, root))
 
 
-def _usual(parts: RepoParts, root: bytes) -> tuple[bytes, PlainCommit]:
+def _usual(parts: RepoParts, root: bytes) -> tuple[bytes, SignedCommit]:
     """Not read again: with small repositories that would take longer than all records."""
     did, rev, signature = parts.did, parts.rev, parts.proof.signature
     if not is_did(did) or not is_tid(rev):
         raise Disproof([Misfit("", "a DID or a rev that no commit has")])
     unsigned, commit = usual_forms(did, rev, root, signature)
-    return commit, PlainCommit(did, rev, root, signature, unsigned)
+    return commit, SignedCommit(did, rev, root, signature, unsigned)
 
 
 def _kept_whole(exceptions: bytes) -> tuple[list[bytes], list[bytes]]:
@@ -197,11 +197,11 @@ def _kept_whole(exceptions: bytes) -> tuple[list[bytes], list[bytes]]:
     return commits, [one.data for one in found if one.kind is ExceptionKind.NODE]
 
 
-def _read_commit(parts: RepoParts, commit: bytes, root: bytes) -> PlainCommit:
+def _read_commit(parts: RepoParts, commit: bytes, root: bytes) -> SignedCommit:
     try:
-        fields = read_commit(StoredBlock(0, commit))
-    except RepoError as error:
-        raise Disproof([Misfit("", f"no commit: {error.detail}")]) from None
+        fields = read_commit(commit)
+    except Malformed as error:
+        raise Disproof([Misfit("", f"no commit: {error}")]) from None
     if (fields.did, fields.rev, fields.signature) != (parts.did, parts.rev, parts.proof.signature):
         raise Disproof([Misfit("", "the commit is of another DID, rev or signature")])
     if fields.data != root:

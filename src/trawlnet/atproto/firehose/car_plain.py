@@ -5,41 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from trawlnet.atproto.cbor_items import (
-    BYTES,
-    MAP,
-    SHA256_LINK,
-    TEXT,
-    car_root,
-    read_head,
-    read_span,
-    skip,
-)
+from trawlnet.atproto.cbor_items import SHA256_LINK, car_root
 from trawlnet.atproto.cid import read_cid
-from trawlnet.atproto.firehose.items_plain import read_link
-from trawlnet.atproto.firehose.limits import MAX_COMMIT_FIELDS
 from trawlnet.atproto.firehose.refusal import FrameRefused, Refusal
-from trawlnet.atproto.syntax import is_did, is_tid
+from trawlnet.atproto.repository.commit_plain import SignedCommit, read_commit
 from trawlnet.atproto.varint import read_varint
 from trawlnet.malformed import Malformed
-
-_SIGNATURE = 64
-_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BlockSlice:
     root: bytes
     blocks: dict[bytes, bytes]  # By CID; only DAG-CBOR under SHA-256.
-
-
-@dataclass(frozen=True, slots=True)
-class SignedCommit:
-    did: str
-    rev: str
-    data: bytes
-    unsigned: bytes
-    signature: bytes
 
 
 def read_blocks(car: bytes) -> BlockSlice:
@@ -83,35 +60,6 @@ def read_signed_commit(block: bytes | None) -> SignedCommit:
     if block is None:
         raise FrameRefused(Refusal.MISSING_COMMIT)
     try:
-        return _read_commit(block)
+        return read_commit(block)
     except Malformed:
         raise FrameRefused(Refusal.BAD_COMMIT) from None
-
-
-def _read_commit(data: bytes) -> SignedCommit:
-    head = read_head(data, 0)
-    if head.major != MAP or head.argument > MAX_COMMIT_FIELDS:
-        raise Malformed("the commit is no small map")
-    at = head.end
-    values: dict[bytes, int] = {}
-    parts = [bytes((MAP << 5 | max(head.argument - 1, 0),))]
-    for _ in range(head.argument):
-        start = at
-        name, value = read_span(data, at, TEXT)
-        at = skip(data, value, 1)
-        if name in values and name in (b"did", b"rev", b"sig", b"data", b"version"):
-            raise Malformed(f"the commit has {name!r} twice")
-        values[name] = value
-        if name != b"sig":
-            parts.append(data[start:at])
-    if at != len(data) or not values.keys() >= {b"did", b"rev", b"sig", b"data", b"version"}:
-        raise Malformed("bytes follow the commit, or it lacks a field")
-    version = read_head(data, values[b"version"])
-    signature, _ = read_span(data, values[b"sig"], BYTES)
-    did = read_span(data, values[b"did"], TEXT)[0].decode("latin-1")
-    rev = read_span(data, values[b"rev"], TEXT)[0].decode("latin-1")
-    if version.major != 0 or version.argument != _VERSION or len(signature) != _SIGNATURE:
-        raise Malformed("a commit of another version, or a signature of another length")
-    if not is_did(did) or not is_tid(rev):
-        raise Malformed("the commit's did or rev is malformed")
-    return SignedCommit(did, rev, read_link(data, values[b"data"]), b"".join(parts), signature)

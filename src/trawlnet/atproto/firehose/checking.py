@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.atproto.firehose.car_plain import read_blocks, read_signed_commit
 from trawlnet.atproto.firehose.checked import ACTIONS, CheckedCommit, CheckedOp, CheckedSync
 from trawlnet.atproto.firehose.checking_plain import check_payload
@@ -43,9 +44,8 @@ def check_sync(frame: SyncFrame, now: float) -> CheckedSync | Refusal:
             raise FrameRefused(Refusal.WRONG_REV)
     except FrameRefused as refused:
         return refused.why
-    return CheckedSync(
-        frame.did, frame.rev, found.root, commit.data, commit.unsigned, commit.signature
-    )
+    data = SHA256_LINK + commit.data
+    return CheckedSync(frame.did, frame.rev, found.root, data, commit.unsigned, commit.signature)
 
 
 def check_signature(checked: CheckedCommit | CheckedSync, key: PublicKey) -> Refusal | None:

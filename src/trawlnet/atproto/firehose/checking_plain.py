@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from trawlnet.atproto.cbor_items import SHA256_LINK
 from trawlnet.atproto.firehose.car_plain import BlockSlice, read_blocks, read_signed_commit
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedOp, OpAction
 from trawlnet.atproto.firehose.commit_fields_plain import (
@@ -37,18 +38,19 @@ def _check(payload: bytes, now_us: int) -> CheckedCommit:
         raise FrameRefused(Refusal.WRONG_DID)
     if commit.rev != fields.rev:
         raise FrameRefused(Refusal.WRONG_REV)
+    data = SHA256_LINK + commit.data
     checked_ops = tuple(_with_record(op, found) for op in ops)
     return CheckedCommit(
         did=fields.did,
         rev=fields.rev,
         since=fields.since,
         commit_cid=fields.commit,
-        data=commit.data,
+        data=data,
         prev_data=fields.prev_data,
         unsigned_commit=commit.unsigned,
         signature=commit.signature,
         ops=checked_ops,
-        inverts_to=_inverted(fields, commit.data, ops, found),
+        inverts_to=_inverted(fields, data, ops, found),
     )
 
 

@@ -1,11 +1,9 @@
-"""The commit of a repository, read as strictly as the C extraction reads it."""
+"""The commit of a repository, read as strictly as the C code reads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trawlnet.archive.format.content import RepoError, RepoErrorKind
-from trawlnet.archive.format.tree_plain import StoredBlock
 from trawlnet.atproto.cbor_items import (
     BYTES,
     MAP,
@@ -20,33 +18,33 @@ from trawlnet.malformed import Malformed
 
 _MAX_COMMIT_FIELDS = 23
 _SIGNATURE = 64
+_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PlainCommit:
+class SignedCommit:
     did: str
     rev: str
-    data: bytes
+    data: bytes  # The digest of the root of the tree.
     signature: bytes
     unsigned: bytes
 
 
-def read_commit(block: StoredBlock | None) -> PlainCommit:
-    """Raises RepoError."""
-    if block is None:
-        raise RepoError(RepoErrorKind.MISSING_BLOCK, "the commit is not in the CAR", 0)
-    try:
-        fields, unsigned = _commit_fields(block.data)
-    except Malformed as error:
-        raise RepoError(RepoErrorKind.BAD_COMMIT, str(error), block.at) from None
+class UnsupportedVersion(Malformed):
+    """A commit that is sound as far as can be told, of another version."""
+
+
+def read_commit(block: bytes) -> SignedCommit:
+    """Raises Malformed."""
+    fields, unsigned = _commit_fields(block)
     if "version" not in fields:
-        raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit has no version", block.at)
-    if fields["version"] != 3:
-        raise RepoError(RepoErrorKind.UNSUPPORTED_VERSION, "not version 3", block.at)
+        raise Malformed("the commit has no version")
+    if fields["version"] != _VERSION:
+        raise UnsupportedVersion("not version 3")
     match fields:
         case {"did": str(did), "rev": str(rev), "data": bytes(data), "sig": bytes(signature)}:
-            return PlainCommit(did, rev, data, signature, unsigned)
-    raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit lacks a field", block.at)
+            return SignedCommit(did, rev, data, signature, unsigned)
+    raise Malformed("the commit lacks a field")
 
 
 def _commit_fields(data: bytes) -> tuple[dict[str, object], bytes]:
