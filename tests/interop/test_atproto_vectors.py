@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.repository import cbor_decoder
 from tests.support.repository.reading import parse_commit, read_header, verify_repo, walk_tree
-from trawlnet.archive.format import tree_plain
 from trawlnet.atproto import dagcbor, syntax
 from trawlnet.atproto.cid import Cid, cid_of, matches, parse_cid
 from trawlnet.atproto.identity.base58 import decode_base58
@@ -16,6 +15,7 @@ from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.keys import Curve, parse_did_key
 from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.atproto.identity.plc_log import check_log, fold_log
+from trawlnet.atproto.repository.node_plain import key_layer
 from trawlnet.malformed import Malformed
 from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import read_frames
@@ -89,7 +89,7 @@ def test_records_encode_to_the_published_bytes_and_cids():
 def test_key_heights_and_common_prefixes():
     for row in load("mst/key_heights.json"):
         assert key_height(row["key"].encode()) == row["height"]
-        assert tree_plain.key_height(row["key"].encode()) == row["height"]
+        assert key_layer(row["key"].encode()) == row["height"]
     for row in load("mst/common_prefix.json"):
         assert common_prefix(row["left"].encode(), row["right"].encode()) == row["len"]
 

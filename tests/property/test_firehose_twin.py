@@ -29,7 +29,7 @@ from tests.support.repos.made_repos import make_record
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.firehose.checked import CheckedCommit, OpAction
 from trawlnet.atproto.firehose.refusal import Refusal
-from trawlnet.atproto.firehose.tree_plain import key_layer
+from trawlnet.atproto.repository.node_plain import key_layer
 from trawlnet.sim.repository.live import CommitEvent, LiveOp, LiveRepo
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=100000 pytest tests/property -k firehose

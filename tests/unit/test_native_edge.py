@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.child import ROOT
 from tests.support.repos.made_repos import DID, REV
-from trawlnet.archive.format.tree_plain import key_height
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.repository.node_plain import key_layer
 from trawlnet.sim.repository.car import CarBlock, write_car
 from trawlnet.sim.repository.commit import Commit
 
@@ -51,7 +51,7 @@ def edge_car(length: int) -> bytes:
     stem = b"a.b.c/" + b"x" * (length - 7)
     # Keys of the lowest layer only: those of any other stand in another node.
     keys = [
-        key for end in b"abcdefghijklmnopqrstuvwxyz" if key_height(key := stem + bytes((end,))) == 0
+        key for end in b"abcdefghijklmnopqrstuvwxyz" if key_layer(key := stem + bytes((end,))) == 0
     ]
     rows = [{"k": keys[0], "p": 0, "t": None, "v": SHORTEST}]
     rows += [

@@ -18,9 +18,9 @@ from tests.support.repos.extractors import (
 from tests.support.repos.made_repos import DID, REV, SOME_CID, NoKey, field, make_car
 from trawlnet.archive.format import repoblock_plain
 from trawlnet.archive.format.content import DropReason, ExtractOptions, RepoError, RepoErrorKind
-from trawlnet.archive.format.tree_plain import key_height
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import encode, head
+from trawlnet.atproto.repository.node_plain import key_layer
 from trawlnet.sim.repository.car import CarBlock, car_frame, car_header, write_car
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.repo import build_repo_of_blocks
@@ -193,7 +193,7 @@ LAYER_0, LAYER_0_LATER, LAYER_1, LAYER_2 = b"a.b.c/ab", b"a.b.c/ac", b"a.b.c/ad"
 
 
 def test_the_keys_of_these_tests_have_the_layers_they_claim() -> None:
-    assert [key_height(key) for key in (LAYER_0, LAYER_0_LATER, LAYER_1, LAYER_2)] == [0, 0, 1, 2]
+    assert [key_layer(key) for key in (LAYER_0, LAYER_0_LATER, LAYER_1, LAYER_2)] == [0, 0, 1, 2]
 
 
 LEAF = encode({"e": [entry(LAYER_0, VALUE)], "l": None})

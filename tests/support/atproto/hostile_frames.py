@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -28,8 +28,13 @@ from trawlnet.atproto.cid import RAW, Cid, cid_of
 from trawlnet.atproto.dagcbor import encode, head
 from trawlnet.atproto.firehose.checked import OpAction
 from trawlnet.atproto.firehose.refusal import Refusal as R
-from trawlnet.atproto.firehose.tree_plain import ReadEntry, key_layer, write_node
 from trawlnet.atproto.identity.keys import ORDER, Curve
+from trawlnet.atproto.repository.node_plain import (
+    NodeEntry,
+    encode_node,
+    key_layer,
+    shared_prefix,
+)
 from trawlnet.sim.repository.car import CarBlock, car_frame, car_header, write_car
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.live import CommitEvent, LiveOp
@@ -300,13 +305,34 @@ def keys_at(layer: int, count: int, name: str = "k") -> list[bytes]:
     return found
 
 
+class Entry(NamedTuple):
+    key: bytes
+    cid: Cid
+    right: Cid | None = None
+
+
+def write_node(left: Cid | None, entries: Sequence[Entry]) -> bytes:
+    """Written as a sound node is, whatever its keys."""
+    rows: list[NodeEntry] = []
+    before = b""
+    for key, cid, right in entries:
+        shared = shared_prefix(before, key)
+        rows.append(NodeEntry(key[shared:], shared, _digest(right), cid.raw))
+        before = key
+    return encode_node(_digest(left), rows)
+
+
+def _digest(cid: Cid | None) -> bytes | None:
+    return None if cid is None else cid.raw[4:]
+
+
 def of_trees(event: CommitEvent) -> Rows:
     """Each tree is signed; an op on its first key makes it be looked at."""
     low, high = keys_at(0, 40), keys_at(1, 4)
     record = block_of(b"\xa0")
 
-    def entry(key: bytes, right: Cid | None = None) -> ReadEntry:
-        return ReadEntry(key, record.cid.raw, right.raw if right else None)
+    def entry(key: bytes, right: Cid | None = None) -> Entry:
+        return Entry(key, record.cid, right)
 
     def tree(path: bytes, *nodes: bytes) -> bytes:
         blocks = [block_of(node) for node in nodes]
@@ -341,30 +367,30 @@ def of_trees(event: CommitEvent) -> Rows:
     layers = [entry(key) for key in sorted((first, high[0]))]
     yield "keys of two layers", tree(first, write_node(None, layers)), R.BAD_TREE
     below = block_of(sound).cid
-    yield "below the lowest", tree(first, write_node(below.raw, [entry(low[5])]), sound), R.BAD_TREE
-    yield "nothing but a step", tree(first, write_node(below.raw, []), sound), R.BAD_TREE
+    yield "below the lowest", tree(first, write_node(below, [entry(low[5])]), sound), R.BAD_TREE
+    yield "nothing but a step", tree(first, write_node(below, []), sound), R.BAD_TREE
     empty = write_node(None, [])
-    child = write_node(block_of(empty).cid.raw, [entry(high[3])])
+    child = write_node(block_of(empty).cid, [entry(high[3])])
     yield "empty leaf", tree(first, child, empty), R.BAD_TREE
     beyond = write_node(None, [entry(keys_at(0, 1, "z")[0])])
-    left = write_node(block_of(beyond).cid.raw, [entry(high[3])])
+    left = write_node(block_of(beyond).cid, [entry(high[3])])
     yield "beyond its parent", tree(first, left, beyond), R.BAD_TREE
-    twins = write_node(below.raw, [entry(high[2]), entry(high[3], below)])
+    twins = write_node(below, [entry(high[2]), entry(high[3], below)])
     last = keys_at(0, 1, "z")[0]
     yield "a node in two places", tree(last, twins, sound), R.BAD_TREE
     yield "a link to a link", tree(first, sound.replace(b"\xd8\x2a", b"\xd8\x2b")), R.BAD_TREE
-    yield "many bytes of few", tree(first, key_bomb(record.cid.raw)), R.BAD_TREE
+    yield "many bytes of few", tree(first, key_bomb(record.cid)), R.BAD_TREE
     yield (
         "root node overwritten",
         tree(first, sound).replace(sound, b"\xa0" * len(sound)),
         R.HASH_MISMATCH,
     )
     yield "no such key", tree(low[0], write_node(None, [entry(low[1])])), R.NOT_IN_TREE
-    stub = write_node(below.raw, [entry(high[3])])
+    stub = write_node(below, [entry(high[3])])
     yield "a stub", tree(first, stub), R.PARTIAL_TREE
 
 
-def key_bomb(value: bytes) -> bytes:
+def key_bomb(value: Cid) -> bytes:
     """A node of less than two megabytes whose keys have thirty."""
     stem = b"a.b.c/" + b"x" * 480
     keys: list[bytes] = []
@@ -374,7 +400,7 @@ def key_bomb(value: bytes) -> bytes:
         number += 1
         if sha256(key).digest()[0] >= 64:
             keys.append(key)
-    return write_node(None, [ReadEntry(key, value, None) for key in keys])
+    return write_node(None, [Entry(key, value) for key in keys])
 
 
 def of_changes(event: CommitEvent) -> Rows:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-MAX_KEY = 1024  # Bytes of a tree key; the longest legal one has 830.
-MAX_LAYER = 128  # SHA-256 has 256 bits, and a layer is two of them.
 MAX_COLLECTIONS = 65_535  # The archive counts them in 16 bits.
 FRAME_COST = 64  # Bytes charged against the memory limit for each frame's place in the index.
 COLLECTION_COST = 64

@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.content import MAX_KEY
 from trawlnet.archive.format.json_cbor_plain import record_cbor
 from trawlnet.archive.format.json_plain import RecordDropped, record_json
 from trawlnet.archive.format.proof import (
@@ -17,8 +16,9 @@ from trawlnet.archive.format.proof import (
     SumsMaker,
     iter_exceptions,
 )
-from trawlnet.archive.format.tree_making import TreeMaker
 from trawlnet.atproto.cbor_items import SHA256_LINK
+from trawlnet.atproto.repository.node_plain import MAX_KEY
+from trawlnet.atproto.repository.tree_maker_plain import TreeMaker
 from trawlnet.atproto.varint import encode_varint
 from trawlnet.malformed import Malformed
 

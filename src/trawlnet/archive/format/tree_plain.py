@@ -6,21 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from trawlnet.archive.format.content import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
-from trawlnet.archive.format.tree_making import NodeEntry, encode_node, key_height
-from trawlnet.atproto.cbor_items import (
-    ARRAY,
-    BYTES,
-    MAP,
-    SHA256_LINK,
-    read_head,
-    read_link,
-    read_sha256_link,
-    read_span,
+from trawlnet.archive.format.content import DropReason, RepoError, RepoErrorKind
+from trawlnet.atproto.repository.node_plain import (
+    NodeEntry,
+    is_canonical,
+    key_layer,
+    next_key,
+    read_node,
 )
+from trawlnet.atproto.repository.tree_maker_plain import MAX_LAYER
 from trawlnet.malformed import Malformed
-
-_NULL = 0xF6
 
 
 @dataclass(slots=True)
@@ -32,20 +27,11 @@ class StoredBlock:
     opened: bool = False  # As a node of the tree.
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    suffix: bytes
-    prefix: int
-    subtree: bytes | None
-    value: bytes | None  # None: a CID that is not DAG-CBOR under SHA-256.
-    cid: bytes
-
-
 @dataclass(slots=True)
 class _Node:
     at: int
     left: bytes | None
-    entries: list[_Entry]
+    entries: list[NodeEntry]
     layer: int
     digest: bytes = b""
     mark: object = None  # What the watcher said at its beginning.
@@ -55,7 +41,7 @@ class _Node:
 
 class Leaf(NamedTuple):
     key: bytes
-    block: StoredBlock | None  # None: see the value of an entry.
+    block: StoredBlock | None  # None: see `NodeEntry.value`.
     cid: bytes
 
 
@@ -126,8 +112,8 @@ def walk(
             raise RepoError(RepoErrorKind.BAD_TREE, "keys are out of order", node.at)
         last = key
         block = None
-        if entry.value is not None:
-            block = blocks.get(entry.value)
+        if (value := entry.value) is not None:
+            block = blocks.get(value)
             if block is None and records:
                 raise RepoError(RepoErrorKind.MISSING_BLOCK, "a record is not there", node.at)
         yield Leaf(key, block, entry.cid)
@@ -148,7 +134,7 @@ def _open_node(blocks: Mapping[bytes, StoredBlock], digest: bytes, parent: _Node
         raise RepoError(RepoErrorKind.BAD_TREE, "a tree node is in two places", block.at)
     block.opened = True
     try:
-        entries, left = _parse_node(block.data)
+        left, entries = read_node(block.data)
     except Malformed as error:
         raise RepoError(RepoErrorKind.BAD_TREE, str(error), block.at) from None
     # An empty node is the whole of an empty tree, or a step down to the next layer.
@@ -162,74 +148,15 @@ def _check_keys(node: _Node) -> None:
     key = b""
     for entry in node.entries:
         key = _next_key(node, key, entry)
-        height = key_height(key)
+        height = key_layer(key)
         if node.layer < 0:
             node.layer = height
         if height != node.layer:
             raise RepoError(RepoErrorKind.BAD_TREE, "a key is in the wrong layer", node.at)
 
 
-def _parse_node(data: bytes) -> tuple[list[_Entry], bytes | None]:
-    head = read_head(data, 0)
-    if head.major != MAP or head.argument != 2:
-        raise Malformed("a tree node is no pair")
-    head = read_head(data, _field(data, head.end, b"e"))
-    if head.major != ARRAY:
-        raise Malformed("a tree node's entries are no list")
-    at = head.end
-    entries = []
-    for _ in range(head.argument):
-        entry, at = _parse_entry(data, at)
-        entries.append(entry)
-    left, at = _subtree(data, _field(data, at, b"l"))
-    if at != len(data):
-        raise Malformed("bytes follow a tree node")
-    if entries and entries[0].prefix:
-        raise Malformed("a node's first key has a prefix")
-    return entries, left
-
-
-def _parse_entry(data: bytes, at: int) -> tuple[_Entry, int]:
-    head = read_head(data, at)
-    if head.major != MAP or head.argument != 4:
-        raise Malformed("a tree entry is no map of four")
-    suffix, at = read_span(data, _field(data, head.end, b"k"), BYTES)
-    prefix = read_head(data, _field(data, at, b"p"))
-    if len(suffix) > MAX_KEY or prefix.major != 0 or prefix.argument > MAX_KEY:
-        raise Malformed("a tree entry's key is malformed")
-    subtree, at = _subtree(data, _field(data, prefix.end, b"t"))
-    cid, at = read_link(data, _field(data, at, b"v"))
-    value = cid[4:] if len(cid) == 36 and cid[:4] == SHA256_LINK else None
-    return _Entry(suffix, prefix.argument, subtree, value, cid), at
-
-
-def _field(data: bytes, at: int, name: bytes) -> int:
-    if data[at : at + 2] != b"\x61" + name:
-        raise Malformed(f"no field {name.decode()} where a tree node has it")
-    return at + 2
-
-
-def _subtree(data: bytes, at: int) -> tuple[bytes | None, int]:
-    if at < len(data) and data[at] == _NULL:
-        return None, at + 1
-    return read_sha256_link(data, at)
-
-
-def _next_key(node: _Node, before: bytes, entry: _Entry) -> bytes:
-    if entry.prefix > len(before):
-        raise RepoError(RepoErrorKind.BAD_TREE, "a prefix longer than the key before", node.at)
-    key = before[: entry.prefix] + entry.suffix
-    if not key or len(key) > MAX_KEY:
-        raise RepoError(RepoErrorKind.BAD_TREE, "a key is empty or too long", node.at)
-    return key
-
-
-def is_canonical(data: bytes, left: bytes | None, entries: list[_Entry]) -> bool:
-    """Whether a node has the shortest heads, and prefixes as long as they can be."""
-    before = b""
-    for entry in entries:
-        if entry.suffix and before[entry.prefix : entry.prefix + 1] == entry.suffix[:1]:
-            return False
-        before = before[: entry.prefix] + entry.suffix
-    shown = [NodeEntry(one.suffix, one.prefix, one.subtree, one.cid) for one in entries]
-    return encode_node(left, shown) == data
+def _next_key(node: _Node, before: bytes, entry: NodeEntry) -> bytes:
+    try:
+        return next_key(before, entry)
+    except Malformed as error:
+        raise RepoError(RepoErrorKind.BAD_TREE, str(error), node.at) from None

@@ -13,18 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.firehose.checked import EMPTY_ROOT, OpAction
+from trawlnet.atproto.cbor_items import SHA256_LINK
+from trawlnet.atproto.firehose.checked import OpAction
 from trawlnet.atproto.firehose.refusal import FrameRefused, Refusal
-from trawlnet.atproto.firehose.tree_plain import (
-    PartialTree,
-    ReadEntry,
-    Subtree,
-    TreeItem,
-    TreeKey,
-    key_layer,
-    write_node,
-)
+from trawlnet.atproto.firehose.tree_plain import PartialTree, Subtree, TreeItem, TreeKey
+from trawlnet.atproto.repository.node_plain import key_layer
+from trawlnet.atproto.repository.tree_maker_plain import TreeMaker
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +89,12 @@ def _before(change: TreeChange) -> TreeKey:
 
 
 @dataclass(slots=True)
-class _OpenLayer:
-    left: bytes | None = None
-    entries: list[ReadEntry] = field(default_factory=list)
-
-    @property
-    def is_empty(self) -> bool:
-        return self.left is None and not self.entries
-
-    def attach(self, cid: bytes) -> None:
-        if self.entries:
-            self.entries[-1] = self.entries[-1]._replace(right=cid)
-        else:
-            self.left = cid
-
-
-@dataclass(slots=True)
 class _Builder:
-    """Builds the tree from the left: of each layer one node is open, the last one."""
+    """Builds the tree from the left."""
 
     tree: PartialTree
     to_come: list[TreeItem]  # The next one last.
-    layers: list[_OpenLayer] = field(default_factory=list)
+    made: TreeMaker = field(default_factory=TreeMaker)
     last: TreeKey | None = None
     held: Subtree | None = None  # It stays closed if what comes next allows it.
 
@@ -134,7 +112,7 @@ class _Builder:
         if self.held is not None and self.last is None:
             return self._trimmed(self.held)
         self._release()
-        return self._close(len(self.layers)) or EMPTY_ROOT
+        return SHA256_LINK + self.made.finish()
 
     def _beside_held(self, item: TreeItem, held: Subtree) -> None:
         if isinstance(item, TreeKey) and item.layer > held.layer:
@@ -155,34 +133,12 @@ class _Builder:
 
     def _release(self) -> None:
         if self.held is not None:
-            self._layer(self.held.layer + 1).attach(self.held.cid)
+            self.made.add_subtree(self.held.layer, self.held.cid[4:])
             self.held = None
 
     def _place(self, key: TreeKey) -> None:
-        below = self._close(key.layer)
-        layer = self._layer(key.layer)
-        if below is not None:
-            layer.attach(below)
-        layer.entries.append(ReadEntry(key.key, key.cid, None))
+        self.made.add(key.key, key.cid)
         self.last = key
-
-    def _layer(self, number: int) -> _OpenLayer:
-        while len(self.layers) <= number:
-            self.layers.append(_OpenLayer())
-        return self.layers[number]
-
-    def _close(self, end: int) -> bytes | None:
-        """Finish the nodes of the layers below `end`, from the lowest up."""
-        below: bytes | None = None
-        for number in range(end):
-            layer = self._layer(number)
-            if below is not None:
-                layer.attach(below)
-            below = None
-            if not layer.is_empty:
-                below = cid_of(write_node(layer.left, layer.entries)).raw
-                self.layers[number] = _OpenLayer()
-        return below
 
     def _trimmed(self, only: Subtree) -> bytes:
         """A root has keys of its own: where one is left with nothing but a subtree, that is it."""

@@ -11,7 +11,6 @@ MAX_SEQ = (1 << 53) - 1
 FUTURE_TOLERANCE_US = 300 * 1_000_000  # Clocks differ.
 
 MAX_TEXT = 4096  # Bytes of a field; the longest legal one, a DID, has 2048.
-MAX_KEY = 1024  # Bytes of a tree key; the longest legal one has 830.
 # Bytes of keys in all nodes that are opened: prefixes let few bytes stand for many, so that a frame
 # could cost twenty times its size.
 MAX_KEYS = 4 * MAX_BLOCKS

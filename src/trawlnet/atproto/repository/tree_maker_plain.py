@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import NamedTuple
 
-from trawlnet.archive.format.content import MAX_LAYER
-from trawlnet.atproto.cbor_items import ARRAY, BYTES, SHA256_LINK
-from trawlnet.atproto.dagcbor import head
+from trawlnet.atproto.repository.node_plain import (
+    NodeEntry,
+    encode_node,
+    key_layer,
+    shared_prefix,
+)
 from trawlnet.malformed import Malformed
 
-_NULL = b"\xf6"
-
-
-def key_height(key: bytes) -> int:
-    """The layer of a key: one for every two bits that its hash begins with and that are zero."""
-    leading = 256 - int.from_bytes(sha256(key).digest(), "big").bit_length()
-    return leading // 2
-
-
-class NodeEntry(NamedTuple):
-    suffix: bytes
-    prefix: int
-    subtree: bytes | None  # Digest.
-    cid: bytes
-
-
-def encode_node(left: bytes | None, entries: Sequence[NodeEntry]) -> bytes:
-    out = [b"\xa2\x61e", head(ARRAY, len(entries))]
-    for suffix, prefix, subtree, cid in entries:
-        out += (b"\xa4\x61k", head(BYTES, len(suffix)), suffix, b"\x61p", head(0, prefix))
-        out += (b"\x61t", _subtree(subtree), b"\x61v", _link(cid))
-    out += (b"\x61l", _subtree(left))
-    return b"".join(out)
-
-
-def _subtree(digest: bytes | None) -> bytes:
-    return _NULL if digest is None else _link(SHA256_LINK + digest)
-
-
-def _link(cid: bytes) -> bytes:
-    return b"\xd8\x2a" + head(BYTES, len(cid) + 1) + b"\0" + cid
-
-
-def _shared(one: bytes, other: bytes) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+MAX_LAYER = 128  # SHA-256 has 256 bits, and a layer is two of them.
 
 
 @dataclass(slots=True)
@@ -66,10 +32,10 @@ class TreeMaker:
         self.nodes: list[tuple[bytes, bytes]] = []  # Digest and bytes, in the order made.
 
     def add(self, key: bytes, cid: bytes) -> None:
-        layer = key_height(key)
+        layer = key_layer(key)
         self._settle(layer)
         node = self._open.setdefault(layer, _GrowingNode())
-        prefix = _shared(node.key, key) if node.entries else 0
+        prefix = shared_prefix(node.key, key) if node.entries else 0
         node.entries.append(NodeEntry(key[prefix:], prefix, None, cid))
         node.key = key
 
