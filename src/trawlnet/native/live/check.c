@@ -109,9 +109,7 @@ size_t live_memory_size(const live_memory *mem)
 {
     size_t size = scratch_size(&mem->car) + mem->unsigned_commit.cap;
     size += (mem->opened.cap + mem->line.cap + mem->to_come.cap) * sizeof(item);
-    for (int i = 0; i < LAYERS; i++)
-        size += mem->layers[i].bytes.cap;
-    return size;
+    return size + tree_size(&mem->tree);
 }
 
 void live_memory_free(live_memory *mem)
@@ -122,7 +120,6 @@ void live_memory_free(live_memory *mem)
     free(mem->line.at);
     free(mem->to_come.at);
     free_keys(mem, NULL);
-    for (int i = 0; i < LAYERS; i++)
-        free(mem->layers[i].bytes.data);
+    tree_free(&mem->tree);
     memset(mem, 0, sizeof *mem);
 }

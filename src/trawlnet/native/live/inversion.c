@@ -8,7 +8,7 @@ static refusal put_back(live *l, const op *o)
     if (o->action != OP_DELETE)
         return LIVE_NOT_IN_TREE;
     sha256(o->path.at, o->path.len, digest);
-    item before = {.key = o->path, .cid = o->prev - 4, .cid_len = CID_SIZE, .layer = (int16_t)key_layer(digest)};
+    item before = {.key = o->path, .cid = o->prev - 4, .cid_len = CID_SIZE, .layer = (int16_t)digest_layer(digest)};
     return items_push(&l->mem->line, &before) ? LIVE_OK : LIVE_NO_MEMORY;
 }
 

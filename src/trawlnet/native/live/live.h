@@ -2,7 +2,7 @@
 #ifndef TRAWLNET_LIVE_H
 #define TRAWLNET_LIVE_H
 
-#include "repoblock.h"
+#include "tree.h"
 
 /* In the order of atproto/firehose/refusal.py; a test compares them. */
 typedef enum {
@@ -50,8 +50,7 @@ enum {
     MAX_OPS = 200,
     MAX_RECORD = 1000000,
     MAX_TEXT = 4096,
-    MAX_KEYS = 4 * MAX_BLOCKS,
-    LAYERS = MAX_LAYER + 1
+    MAX_KEYS = 4 * MAX_BLOCKS
 };
 #define MAX_SEQ ((INT64_C(1) << 53) - 1)
 #define FUTURE_TOLERANCE_US INT64_C(300000000)
@@ -80,16 +79,6 @@ typedef struct {
     size_t count, cap;
 } items;
 
-/* The last node of a layer, while the tree is built from the left. */
-typedef struct {
-    buffer bytes;                   /* room for the head, then entries but for the last */
-    size_t count;                   /* entries, the last one as well */
-    item last;                      /* whose subtree is known later */
-    text before;                    /* the key before it */
-    uint8_t left[DIGEST], right[DIGEST];
-    uint8_t has_left, has_right;
-} open_layer;
-
 typedef struct chunk {
     struct chunk *next;
     size_t cap;
@@ -103,7 +92,7 @@ typedef struct {
     items opened, line, to_come;
     chunk *keys;                   /* texts that do not lie in the frame as they are; pointers to them stay good */
     size_t key_used;               /* of the first chunk */
-    open_layer layers[LAYERS];
+    tree tree;                     /* the one before, while it is built */
 } live_memory;
 
 typedef struct {
@@ -148,7 +137,6 @@ refusal node_open(live *l, const item *tree, items *into);
 int items_push(items *list, const item *one);
 int item_is_key(const item *one);
 int compare_texts(text a, text b);
-int key_layer(const uint8_t digest[DIGEST]);
 
 /* inversion.c */
 refusal tree_take_back(live *l);

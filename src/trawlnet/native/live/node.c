@@ -11,14 +11,6 @@ int compare_texts(text a, text b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-int key_layer(const uint8_t digest[DIGEST])
-{
-    for (int i = 0; i < DIGEST; i++)
-        if (digest[i])
-            return 4 * i + __builtin_clz((unsigned)digest[i] << 24) / 2;
-    return MAX_LAYER;
-}
-
 int items_push(items *list, const item *one)
 {
     if (list->count == list->cap && !grow(&list->at, &list->cap, 64, sizeof *one))
@@ -61,13 +53,7 @@ static int shortest(cursor *c, uint8_t major, uint64_t *arg)
     if (!cbor_head(c, &h) || h.major != major)
         return 0;
     *arg = h.arg;
-    switch (h.info) {
-    case 24: return h.arg >= 24;
-    case 25: return h.arg > UINT8_MAX;
-    case 26: return h.arg > UINT16_MAX;
-    case 27: return h.arg > UINT32_MAX;
-    default: return 1;
-    }
+    return !is_overlong(h);
 }
 
 static int read_value(cursor *c, const uint8_t **cid, uint8_t *cid_len)
@@ -178,8 +164,8 @@ static refusal check_layers(opening *o, size_t first)
         sha256_all(jobs, count);
         for (size_t i = 0; i < count; i++) {
             if (o->layer < 0)
-                o->layer = key_layer(jobs[i].digest);
-            if (key_layer(jobs[i].digest) != o->layer)
+                o->layer = digest_layer(jobs[i].digest);
+            if (digest_layer(jobs[i].digest) != o->layer)
                 return LIVE_BAD_TREE;
         }
     }

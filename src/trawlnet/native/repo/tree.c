@@ -63,14 +63,14 @@ static uint8_t *put_cid(uint8_t *to, const uint8_t *cid, size_t len)
 
 static uint8_t *put_node(uint8_t *to, const uint8_t *digest)
 {
-    uint8_t cid[CID_SIZE];
+    static const uint8_t LINK[9] = {0xd8, 0x2a, 0x58, CID_SIZE + 1, 0, 0x01, 0x71, 0x12, 0x20};
     if (!digest) {
         *to++ = 0xf6;
         return to;
     }
-    memcpy(cid, CID_PREFIX, 4);
-    memcpy(cid + 4, digest, DIGEST);
-    return put_cid(to, cid, CID_SIZE);
+    memcpy(to, LINK, sizeof LINK);
+    memcpy(to + sizeof LINK, digest, DIGEST);
+    return to + sizeof LINK + DIGEST;
 }
 
 /* The links of the last entry, now that what lies behind it is known. */
@@ -203,6 +203,24 @@ int tree_finish(tree *t, uint8_t root[DIGEST])
         return 1;
     }
     return close_node(t, top, root);
+}
+
+void tree_reset(tree *t)
+{
+    for (int i = 0; i < MAX_LAYER + 2; i++)
+        if (t->layers[i])
+            t->layers[i]->open = 0;
+    t->wrong = NULL;
+    t->no_memory = 0;
+}
+
+size_t tree_size(const tree *t)
+{
+    size_t size = t->node.cap;
+    for (int i = 0; i < MAX_LAYER + 2; i++)
+        if (t->layers[i])
+            size += sizeof *t->layers[i] + t->layers[i]->entries.cap;
+    return size;
 }
 
 void tree_free(tree *t)

@@ -18,7 +18,9 @@ typedef struct {
 int tree_add(tree *t, int layer, const uint8_t *key, size_t len, const uint8_t *cid, size_t cid_len);
 int tree_add_subtree(tree *t, int layer, const uint8_t digest[DIGEST]);
 int tree_finish(tree *t, uint8_t root[DIGEST]);
+void tree_reset(tree *t); /* for the next one, in the same memory */
 void tree_free(tree *t);
+size_t tree_size(const tree *t);
 
 /* The layer of the key that has this digest. */
 static inline int digest_layer(const uint8_t digest[DIGEST])
