@@ -215,7 +215,8 @@ def test_an_empty_registry_ends_a_crawl_or_is_waited_for_in_so_many_words(tmp_pa
     assert at_once("pds", "register", *private, "http://127.0.0.1:9", "--no-ask").code == 0
     assert at_once("pds", "remove", *shared, "http://127.0.0.1:9").code == 0
     once = at_once("pds", "crawl", *private, "--once", "--json")
-    assert once.code == 2 and "pds register URL" in once.error["hint"], once.err
+    register = f"trawlnet pds register -w {tmp_path}/net --registry {tmp_path}/shared.db URL"
+    assert once.code == 2 and register in once.error["hint"], once.err
     staying = at_once("pds", "crawl", *private, "--max-seconds", 0.1)
     assert staying.code == 4 and "waiting until others enter some" in staying.err, staying.err
 

@@ -30,7 +30,8 @@ async def bind(store: Ledger, workspace: Path, crawler: str) -> None:
         raise NotReady(
             f"this Redis database holds the crawl of another workspace: {holder}",
             "give each crawl a database of its own, such as redis://HOST:PORT/1; if that "
-            f"workspace is gone, forget its crawl first: trawlnet {_crawler_of(holder)} reset",
+            f"workspace is gone, forget its crawl first: trawlnet {_crawler_of(holder)} reset, "
+            "with the same --store",
         )
     make_directory(state)
     replace_file(state / _FILE, holder.encode())

@@ -35,7 +35,7 @@ def publish(
 def nothing(place: Workspace, verb: str = "crawl") -> CliError:
     where = shown(place.path)
     what = f"{where} has no results of {place.crawler} to report on"
-    return CliError(what, f"begin with: trawlnet {place.crawler} {verb} -w {where}")
+    return CliError(what, f"begin with: trawlnet {place.crawler} {verb} {place.place}")
 
 
 def write_report(report: Report, output: Path) -> None:

@@ -19,7 +19,7 @@ from trawlnet.cli.common.in_order import by_key
 from trawlnet.cli.common.output import emit, iso, say, size
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, WRITES, Verb
-from trawlnet.cli.common.workspace import Workspace, find, locked, shown, size_of
+from trawlnet.cli.common.workspace import Workspace, find, located, locked, shown, size_of
 from trawlnet.cli.crawl.crawler import C, Crawler
 from trawlnet.cli.crawl.status import cursor_of, of_running, status_row, status_text
 from trawlnet.engine.outcome import Reason
@@ -109,9 +109,9 @@ class _Place(Generic[C]):
 
 def _place(crawler: Crawler[C], path: Path, flags: Flags) -> _Place[C]:
     """State on a server can be read from any machine; other state needs its workspace."""
-    here = Workspace(path, crawler.name)
+    here = Workspace(path, crawler.name, given=located(flags))
     if not crawler.remote(load_section(here, crawler.config, flags).config):
-        here = find(path, crawler.name)
+        here = find(path, crawler.name, flags)
     return _Place(crawler, here, flags)
 
 
@@ -197,7 +197,8 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     elif count and not is_here:
         say(f"{_keys(count)} reopened; a running fleet tries them now, else the next crawl does")
     elif count:
-        say(f"{_keys(count)} reopened; crawl again: trawlnet {place.name} crawl -w {place.shown}")
+        again = f"trawlnet {place.name} crawl {place.workspace.place}"
+        say(f"{_keys(count)} reopened; crawl again: {again}")
     else:
         say("no failed key to reopen")
     return 0
@@ -210,7 +211,8 @@ def _held_by(place: _Place[C]) -> str:
 def _of_another(place: _Place[C], verb: str, holder: str) -> CliError:
     return CliError(
         f"this Redis database holds the crawl of another workspace: {holder}",
-        f"name that workspace, where it is: trawlnet {place.name} {verb} -w FOLDER",
+        f"name that workspace, where it is: trawlnet {place.name} {verb} -w FOLDER"
+        f"{place.workspace.given}",
     )
 
 

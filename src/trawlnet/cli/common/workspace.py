@@ -7,16 +7,20 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
 from typing import Any
 
 from trawlnet.cli.common.errors import CliError, InUse, NoWorkspace
 from trawlnet.engine.durable import make_directory
+from trawlnet.net.redact import redact
 from trawlnet.storage.files import replace_file
 
+_NO_FLAGS: Mapping[str, Any] = MappingProxyType({})
 _PROBES = 5  # Tries: `status` holds the lock for an instant to see whether it is free.
 _PROBE_PAUSE = 0.1
 
@@ -31,6 +35,12 @@ class Workspace:
     crawler: str
     also: tuple[str, ...] = ()  # Further names that control files may use for this crawl.
     role: str = ""  # The role of this process, for a crawler with roles; empty for all of them.
+    given: str = ""  # The flags besides -w that say where its state is, as `located` writes them.
+
+    @property
+    def place(self) -> str:
+        """The flags that name it, for a hint: what is typed from that works on the same state."""
+        return f"-w {quote(shown(self.path))}{self.given}"
 
     @property
     def config_file(self) -> Path:
@@ -83,25 +93,34 @@ class Workspace:
         return None
 
 
-def find(path: Path, crawler: str) -> Workspace:
+_PLACES = {"registry": "--registry", "redis_address": "--store", "store": "--store"}
+
+
+def located(flags: Mapping[str, Any]) -> str:
+    """Flags that say where state is, besides -w, as they are typed; empty without any."""
+    given = {name: flags[key] for key, name in _PLACES.items() if flags.get(key)}
+    return "".join(f" {name} {quote(redact(str(value)))}" for name, value in given.items())
+
+
+def find(path: Path, crawler: str, flags: Mapping[str, Any] = _NO_FLAGS) -> Workspace:
     """A workspace that must exist."""
+    workspace = Workspace(path, crawler, given=located(flags))
     if not path.exists():
         raise NoWorkspace(
             f"there is no workspace {shown(path)}",
-            f"start one with: trawlnet {crawler} crawl -w {shown(path)}",
+            f"start one with: trawlnet {crawler} crawl {workspace.place}",
         )
     if not path.is_dir():
         raise NoWorkspace(f"{shown(path)} is not a directory", "name a directory with -w")
-    workspace = Workspace(path, crawler)
     check_format(workspace.state)
     return workspace
 
 
-def create(path: Path, crawler: str) -> Workspace:
+def create(path: Path, crawler: str, flags: Mapping[str, Any] = _NO_FLAGS) -> Workspace:
     """The workspace for a verb that starts work."""
     if path.exists() and not path.is_dir():
         raise NoWorkspace(f"{shown(path)} is not a directory", "name a directory with -w")
-    workspace = Workspace(path, crawler)
+    workspace = Workspace(path, crawler, given=located(flags))
     check_format(workspace.state)
     make_directory(workspace.state)
     make_directory(workspace.logs)

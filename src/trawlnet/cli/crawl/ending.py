@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.output import emit, listed, mute_stdout, say
-from trawlnet.cli.common.workspace import Workspace, shown
+from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.crawl.signals import tasks
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control, Ending
@@ -74,12 +74,12 @@ def given_up_on(counts: Counts) -> int:
 def sum_up(ended: CrawlEnded) -> None:
     """Print how the crawl ended, and what to type next."""
     say(ended.story)
-    what, where = ended.workspace.crawler, shown(ended.workspace.path)
+    what, place = ended.workspace.crawler, ended.workspace.place
     left = ended.counts.open - ended.counts.blocked
     if left and ended.ending is not Ending.DONE:
-        again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
+        again = f"trawlnet {what} {ended.verb} {place}, with the same flags"
         say(f"hint: {tasks(left)} left; continue: {again}")
-    verb = f"trawlnet {what} failures -w {where}"
+    verb = f"trawlnet {what} failures {place}"
     if given_up := given_up_on(ended.counts):
         say(f"hint: {tasks(given_up)} given up; list with: {verb}")
     if failing := ended.counts.failing:
@@ -87,7 +87,7 @@ def sum_up(ended: CrawlEnded) -> None:
     if ended.left_out_words:
         say(f"left out: {', '.join(ended.left_out_words)}")
     if ended.private:
-        retry = f"trawlnet {what} retry -w {where} --reason {Reason.REFUSED}"
+        retry = f"trawlnet {what} retry {place} --reason {Reason.REFUSED}"
         again = "then the same command with --allow-private-hosts"
         say(f"hint: to allow {ended.private}: {retry}, {again}")
 

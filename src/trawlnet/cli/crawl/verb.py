@@ -48,7 +48,7 @@ def start(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboar
     # The config is read first: a mistake in it creates no workspace.
     settings = reload()
     check_ready(crawler, settings.config, path)
-    workspace = create(path, crawler.name)
+    workspace = create(path, crawler.name, flags)
     job = Job(crawler, workspace, settings, reload, as_json, dashboard)
     if (code := run_fleet(job)) is not None:
         return code

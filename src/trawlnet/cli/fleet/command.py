@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.output import emit, listed, say
-from trawlnet.cli.common.workspace import Workspace, shown
+from trawlnet.cli.common.workspace import Workspace, located, shown
 from trawlnet.cli.crawl.alerting import begun as alert_of_beginning
 from trawlnet.cli.crawl.alerting import ended as alert_of_end
 from trawlnet.cli.crawl.alerting import sending_alerts
@@ -203,6 +203,7 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
     """Watch over the shards until the crawl ends; returns the exit code."""
     clock, show = SystemClock(), Show(as_json, fleet_row, fleet_line)
     begun, crawler = clock.now(), shards.crawler
+    place = located({"redis_address": shards.redis})
     async with (
         sending_alerts(crawler, shards.webhook, clock) as alerts,
         servers(shards.redis) as (keys, store),
@@ -219,7 +220,8 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
             show.look_at,
             opened.reached,
         )
-        _say_scaled(await begin(keys, shards.count, crawler, **opened.begin), shards.count)
+        plan = await begin(keys, shards.count, crawler, **opened.begin)
+        _say_scaled(plan, shards.count, place)
         with steered_by_signals(lambda word: keys.change(word=word)):
             word = await supervise(command)
         ended = FleetEnded(crawler, word, await store.counts(), clock.now() - begun)
@@ -232,14 +234,14 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
     if as_json:
         _emit_summary(ended, archive, left_out)
     else:
-        _sum_up(ended, words, shards.tell_left_out(left_out))
+        _sum_up(ended, words, shards.tell_left_out(left_out), place)
     return ended.code
 
 
-def _say_scaled(plan: FleetPlan, asked: int) -> None:
+def _say_scaled(plan: FleetPlan, asked: int, place: str) -> None:
     if plan.shards != asked:
         say(f"the fleet was scaled to {plan.shards} shards and keeps them")
-        say(f"hint: change it with: trawlnet fleet scale {asked}")
+        say(f"hint: change it with: trawlnet fleet scale {asked}{place}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +267,13 @@ class FleetEnded:
         return f"{_ENDINGS[self.word]} after {duration(self.seconds)}: {settled}"
 
 
-def _sum_up(ended: FleetEnded, archived: str, left_out: Sequence[str]) -> None:
+def _sum_up(ended: FleetEnded, archived: str, left_out: Sequence[str], place: str) -> None:
     say(ended.story)
     say(archived)
     if left_out:
         say(f"left out: {', '.join(left_out)}")
     if given_up := given_up_on(ended.counts):
-        verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
+        verb = f"trawlnet {ended.crawler} failures{place}"
         say(f"hint: {tasks(given_up)} given up; list with: {verb}")
 
 

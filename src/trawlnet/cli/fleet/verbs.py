@@ -11,7 +11,7 @@ from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import emit, listed, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
-from trawlnet.cli.common.workspace import Workspace
+from trawlnet.cli.common.workspace import Workspace, located
 from trawlnet.cli.fleet.command import fleet_line, fleet_row
 from trawlnet.cli.ids.fleet import holders_row, holders_text
 from trawlnet.crawlers.ids.config import IdsConfig
@@ -72,6 +72,10 @@ def resume(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
     return _wish(workspace, flags, json, paused=False)
 
 
+def _place(workspace: Any, flags: Flags) -> str:
+    return Workspace(workspace, "repos", given=located(flags)).place
+
+
 def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
     config = (
         load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
@@ -115,33 +119,35 @@ def _show_holders(url: str, as_json: bool) -> int:
 
 def _change(workspace: Any, flags: Flags, as_json: bool, ids: bool = False, **fields: Any) -> int:
     async def ask(keys: FleetKeys) -> FleetPlan:
-        await _refuse_if_idle(keys, "ids" if ids else "repos")
+        await _refuse_if_idle(keys, "ids" if ids else "repos", _place(workspace, flags))
         return await keys.change(**fields)
 
     plan = asyncio.run(_asked(_address(workspace, flags, ids), ask, KEYS if ids else "crawler:"))
     if as_json:
         emit({"shards": plan.shards, "word": plan.word, "version": plan.version})
     else:
-        say(f"sent to the fleet: {plan.word}, {plan.shards} shards; see: trawlnet fleet status")
+        see = f"trawlnet fleet status {_place(workspace, flags)}{' --ids' if ids else ''}"
+        say(f"sent to the fleet: {plan.word}, {plan.shards} shards; see: {see}")
     return 0
 
 
 def _wish(workspace: Any, flags: Flags, as_json: bool, *, paused: bool) -> int:
     async def ask(keys: FleetKeys) -> None:
-        await _refuse_if_idle(keys, "repos")
+        await _refuse_if_idle(keys, "repos", _place(workspace, flags))
         await keys.window.wish(paused=paused)
 
     asyncio.run(_asked(_address(workspace, flags), ask))
     if as_json:
         emit({"paused": paused})
     else:
-        say(f"sent to the fleet: {'pause' if paused else 'resume'}; see: trawlnet fleet status")
+        see = f"trawlnet fleet status {_place(workspace, flags)}"
+        say(f"sent to the fleet: {'pause' if paused else 'resume'}; see: {see}")
     return 0
 
 
-async def _refuse_if_idle(keys: FleetKeys, crawler: str) -> None:
+async def _refuse_if_idle(keys: FleetKeys, crawler: str, place: str) -> None:
     if (await keys.plan()).word is not Word.RUN:
-        hint = f"start one: trawlnet {crawler} crawl --fleet local"
+        hint = f"start one: trawlnet {crawler} crawl {place} --fleet local"
         raise CliError("no fleet is running there", hint)
 
 

@@ -45,7 +45,7 @@ def _place(path: Path, flags: Flags) -> tuple[IdsConfig, Path]:
     """The config, and the state folder; a ledger on a server can be read from any machine."""
     here = Workspace(path, "ids")
     config = load_section(here, IdsConfig, flags).config
-    return config, (here if config.redis_address else find(path, "ids")).state
+    return config, (here if config.redis_address else find(path, "ids", flags)).state
 
 
 Rows = Callable[["IdsLedger"], AsyncIterator[dict[str, Any]]]

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
-from trawlnet.cli.common.errors import Exit, UsageTrouble
+from trawlnet.cli.common.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import emit, iso, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import WRITES, Verb
-from trawlnet.cli.common.workspace import Workspace, create
+from trawlnet.cli.common.workspace import Workspace, create, located
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.registry_place import opened_registry
 from trawlnet.net.clock import SystemClock
@@ -53,8 +54,17 @@ def remove(
             return [known] if known else []
 
     urls = asyncio.run(act())
+    place = Workspace(workspace, "pds", given=located(flags)).place
     _tell(urls, json)
-    return Exit.DONE if urls else Exit.ERROR
+    if not urls:
+        raise CliError(
+            f"not in the registry: {harmless(url, _CHARS)}",
+            f"see what is: trawlnet pds list {place}",
+        )
+    if not json:
+        ban_it = f"trawlnet pds ban {place} {quote(urls[0])}"
+        say(f"hint: discovery can add it again; to prevent that: {ban_it}")
+    return Exit.DONE
 
 
 def ban(
@@ -91,9 +101,12 @@ def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[s
     lifted = asyncio.run(act())
     if json:
         emit({"name": host, "unbanned": lifted})
-    else:
-        say(f"{'no longer banned' if lifted else 'not banned'}: {host}")
-    return Exit.DONE if lifted else Exit.ERROR
+    elif lifted:
+        say(f"no longer banned: {host}")
+    if not lifted:
+        place = Workspace(workspace, "pds", given=located(flags)).place
+        raise CliError(f"not banned: {host}", f"see what is: trawlnet pds bans {place}")
+    return Exit.DONE
 
 
 def bans(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
@@ -128,10 +141,6 @@ def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
         say(f"removed: {url}")
     if banned:
         say(f"banned: {banned}{'' if is_address(banned) else ', and its subdomains'}")
-    elif not urls:
-        say("not in the registry")
-    else:
-        say("hint: discovery can add it again; to prevent that: trawlnet pds ban")
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.common.output import say
+from trawlnet.cli.common.workspace import Workspace, located
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
@@ -98,10 +99,12 @@ def _check_filled(config: PdsConfig, workspace: Path) -> None:
     if is_there and asyncio.run(_registered(config, workspace)):
         return
     if not is_there or config.once:
+        given = located({"registry": config.registry})
+        place = Workspace(workspace, "pds", given=given).place
         raise NotReady(
             "the registry has no PDS, and no source of PDSes is named",
             "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions; "
-            "or enter a PDS: trawlnet pds register URL",
+            f"or enter a PDS: trawlnet pds register {place} URL",
         )
     say("the registry has no PDS, and no source is named: waiting until others enter some")
 

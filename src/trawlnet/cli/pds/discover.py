@@ -13,7 +13,7 @@ from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import at_once_and_then, emit, listed, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, WRITES, Verb
-from trawlnet.cli.common.workspace import Workspace, create
+from trawlnet.cli.common.workspace import Workspace, create, located
 from trawlnet.cli.crawl.signals import until_signal
 from trawlnet.cli.repos.plc import wait_line
 from trawlnet.crawlers.contact import agent_for
@@ -114,7 +114,8 @@ def register(
         if done.reason in _PRIVATE:
             say("hint: to allow private names and addresses: --allow-private-hosts")
         elif done.reason == "banned":
-            say("hint: see trawlnet pds bans, and trawlnet pds unban")
+            place = Workspace(workspace, "pds", given=located(flags)).place
+            say(f"hint: see trawlnet pds bans {place}, and trawlnet pds unban {place}")
         elif done.reason in _SPELLINGS:
             say(f"{_SPELLINGS[done.reason]}\nhint: write it like https://pds.example")
         elif done.reason in _FINDINGS:

@@ -52,7 +52,7 @@ def list_rows(
     """List known PDSes, ordered by URL."""
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if "://" not in config.registry:
-        find(workspace, "pds")
+        find(workspace, "pds", flags)
     chosen = {
         "status": _word(PdsStatus, status, "statuses"),
         "source": _word(PdsSource, source, "sources"),

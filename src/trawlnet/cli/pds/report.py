@@ -11,7 +11,7 @@ from trawlnet.cli.common.flags import Folder, Json
 from trawlnet.cli.common.report import PAGE, Output, nothing, publish
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
-from trawlnet.cli.common.workspace import Workspace, find, shown
+from trawlnet.cli.common.workspace import Workspace, find, located, shown
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.registry_place import registry_place
 from trawlnet.crawlers.pds.report import as_json, as_report
@@ -30,9 +30,9 @@ def report(
 
     Writes only the page; scans may run meanwhile.
     """
-    here = Workspace(workspace, "pds")
+    here = Workspace(workspace, "pds", given=located(flags))
     config = load_section(here, PdsConfig, flags).config
-    place = here if "://" in config.registry else find(workspace, "pds")
+    place = here if "://" in config.registry else find(workspace, "pds", flags)
     figures = asyncio.run(registry_figures(registry_place(config, workspace), time.time()))
     if figures is None:
         raise nothing(place, "discover")

@@ -83,7 +83,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
         code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
         await _sum_up(mirror, tables, code, as_json)
     if code is Exit.INTERRUPTED:
-        say(f"hint: continue: trawlnet repos plc -w {shown(path)}")
+        say(f"hint: continue: trawlnet repos plc -w {shown(path)}, with the same flags")
     return code
 
 

@@ -166,7 +166,7 @@ def _run(
     check_ready(crawler, settings.config, path)
     say(_manners(settings.config))
     control, role = names
-    workspace = replace(create(path, crawler.name), also=(control,), role=role)
+    workspace = replace(create(path, crawler.name, flags), also=(control,), role=role)
 
     def reload() -> Settings[WebConfig]:
         return load_web(path, flags)
