@@ -21,7 +21,7 @@ from tests.support.pages.dashboard_run import (
     many_lanes,
 )
 from tests.support.program import PATIENCE, at_once, started, wait_until
-from tests.support.servers import redis_server
+from tests.support.servers import free_port, redis_server
 
 TOKEN = "correct-horse-battery"
 SLOWLY = 0.5  # Requests per second to each host: a crawl of a minute, to be looked at and told.
@@ -322,3 +322,13 @@ def test_a_crawl_obeys_its_dashboard_and_nothing_is_left_behind(
     assert ended.code == 130
     assert [path.name for path in workspace.glob("*.repos")] == []
     assert list((workspace / "state" / "repos" / "orders").iterdir()) == []
+
+
+def test_a_button_that_did_nothing_says_why(tmp_path: Path) -> None:
+    workspace = made_workspace(tmp_path / "w", many_lanes(3))
+    address = f"redis://127.0.0.1:{free_port()}/0"
+    (workspace / "trawlnet.yaml").write_text(f"web:\n  redis_address: {address}\n")
+    with dashboard_of(workspace) as site:
+        done = site.ask("POST", "/order", order(site, "retry"))
+        assert done.status == 409
+        assert "Nothing was reopened: " in done.text and "The keys are open again" not in done.text

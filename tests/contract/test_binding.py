@@ -11,11 +11,14 @@ import pytest
 
 from tests.support.program import Ran, trawlnet
 from tests.support.servers import RedisServer
+from trawlnet.cli.dashboard.fleet import FleetPlace
+from trawlnet.cli.dashboard.places import places_of
 from trawlnet.crawlers.binding import bind
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.dashboard.place import CrawlPlace, Deed, DeedOrder, NotDone
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.redis.work.store import RedisStore
 
@@ -92,3 +95,38 @@ def test_other_verbs_do_not_touch_the_crawl_of_another_workspace(
     forgotten = run("reset", two, "--yes")
     assert forgotten.code == 0 and f"the crawl of {socket.gethostname()}:{one}" in forgotten.err
     assert run("retry", two).code == 0
+
+
+def test_the_buttons_of_a_dashboard_do_not_touch_the_crawl_of_another_workspace(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    url = f"{redis.url.rpartition('/')[0]}/7"
+    one, two = tmp_path / "one", tmp_path / "two"
+    for workspace in (one, two):
+        (workspace / "state" / "web").mkdir(parents=True)
+        (workspace / "trawlnet.yaml").write_text(f"web:\n  redis_address: {url}\n")
+
+    async def press(place: CrawlPlace, deed: Deed) -> str:
+        try:
+            return await place.obey(DeedOrder("web", deed))
+        except NotDone as refusal:
+            return f"refused: {refusal}"
+
+    async def main() -> None:
+        clock = SystemClock()
+        store = await RedisStore.open(url, prefix="crawler:")
+        await bind(store, one, "web")
+        (own,), (foreign,) = places_of(one, clock), places_of(two, clock)
+        assert (await press(own, Deed.RETRY)).startswith("0 keys reopened")
+        before = await store.ask("HGETALL", "wishes")
+        said = await press(foreign, Deed.RETRY)
+        assert said.startswith("refused: Nothing was reopened: this Redis database holds the crawl")
+        assert f"another workspace: {socket.gethostname()}:{one}" in said
+        fleet = FleetPlace(url, "web", clock, two)
+        for deed in Deed:
+            assert "of another workspace" in await press(fleet, deed), deed
+        assert await store.ask("HGETALL", "wishes") == before, "nothing was written"
+        await fleet.close()
+        await store.close()
+
+    asyncio.run(main())

@@ -20,7 +20,7 @@ from trawlnet.cli.common.output import emit, iso, say, size
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, WRITES, Verb
 from trawlnet.cli.common.workspace import Workspace, find, located, locked, shown, size_of
-from trawlnet.cli.crawl.crawler import C, Crawler
+from trawlnet.cli.crawl.crawler import C, Crawler, of_another
 from trawlnet.cli.crawl.status import cursor_of, of_running, status_row, status_text
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Failure, Ledger
@@ -210,7 +210,7 @@ def _held_by(place: _Place[C]) -> str:
 
 def _of_another(place: _Place[C], verb: str, holder: str) -> CliError:
     return CliError(
-        f"this Redis database holds the crawl of another workspace: {holder}",
+        of_another(holder),
         f"name that workspace, where it is: trawlnet {place.name} {verb} -w FOLDER"
         f"{place.workspace.given}",
     )

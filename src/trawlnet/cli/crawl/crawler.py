@@ -39,6 +39,11 @@ async def _nobody_else(config: Any, workspace: Path) -> str:
     return ""
 
 
+def of_another(holder: str) -> str:
+    """What is wrong when state outside the workspace is not this workspace's."""
+    return f"this Redis database holds the crawl of another workspace: {holder}"
+
+
 async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:
     return {}
 

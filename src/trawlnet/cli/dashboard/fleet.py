@@ -6,9 +6,12 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from trawlnet.cli.crawl.crawler import of_another
 from trawlnet.cli.crawl.status import status_row
+from trawlnet.crawlers.binding import other_holder
 from trawlnet.engine.partition import Moves, bucket_of, owners
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
@@ -20,6 +23,7 @@ from trawlnet.observe.dashboard.place import (
     Deed,
     DeedOrder,
     Exhibit,
+    NotDone,
     Unreadable,
 )
 from trawlnet.observe.dashboard.words import UNKNOWN, lasting
@@ -52,8 +56,9 @@ async def fleet_at(url: str) -> str:
 class FleetPlace:
     """Connects on first use, and waits for a server that goes away."""
 
-    def __init__(self, url: str, crawler: str, clock: Clock) -> None:
+    def __init__(self, url: str, crawler: str, clock: Clock, workspace: Path) -> None:
         self.crawler = crawler
+        self._workspace = workspace  # Whose dashboard this is; it need not exist.
         self.can = frozenset(Deed)
         self._clock = clock
         self._trouble = ""
@@ -114,9 +119,17 @@ class FleetPlace:
     async def obey(self, order: DeedOrder) -> str:
         try:
             async with self._connected() as (keys, store):
+                await self._refuse_if_foreign(keys, order)
                 return await _obey(keys, store, order)
         except Unreadable as error:
-            return f"Nothing was done: {error}."
+            raise NotDone(f"Nothing was done: {error}.") from error
+
+    async def _refuse_if_foreign(self, keys: FleetKeys, order: DeedOrder) -> None:
+        """`retry` asks whose keys these are, wherever it is typed; a fleet obeys everybody."""
+        if order.deed is not Deed.RETRY and (await keys.plan()).version:
+            return
+        if held := await other_holder(self._url, self._workspace, self.crawler):
+            raise NotDone(f"Nothing was done: {of_another(held)}.")
 
     def sweep(self) -> None:
         """Do nothing: commands to a fleet leave no files."""
@@ -216,7 +229,7 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: DeedOrder) -> str:
             return f"{count:,} keys reopened; the shards that own their hosts try them again."
         case Deed.DRAIN | Deed.STOP:
             if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
-                return "Nothing was done: the fleet is not running."
+                raise NotDone("Nothing was done: the fleet is not running.")
             # A paused fleet would never finish its tasks in flight.
             await keys.window.wish(paused=False)
             await keys.change(word=order.deed.value)

@@ -11,7 +11,7 @@ from typing import Any
 from trawlnet.cli.common.errors import CliError, NoWorkspace, explain
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.workspace import Workspace, holder, locked, shown
-from trawlnet.cli.crawl.crawler import Crawler
+from trawlnet.cli.crawl.crawler import Crawler, of_another
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.cli.dashboard.exhibits import exhibits_of
 from trawlnet.cli.ids.crawler import IDS
@@ -137,6 +137,8 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
 
     async def retry(reason: Reason | None) -> int:
         with _read(), locked(workspace):
+            if held := await crawler.held_by(config(), workspace.path):
+                raise Unreadable(of_another(held))
             async with crawler.ledger(config(), workspace.state) as ledger:
                 return await ledger.retry(reason)
 

@@ -140,16 +140,16 @@ def _run(subject: _Subject, at: tuple[str, int], keys: DoorKeys, as_json: bool, 
     return Exit.DONE
 
 
-def _fleet_places(fleets: Mapping[str, str], clock: Clock) -> list[Any]:
-    if not fleets:
+def _fleet_places(subject: _Subject, clock: Clock) -> list[Any]:
+    if not subject.fleets:
         return []
     place = load("trawlnet.cli.dashboard.fleet:FleetPlace")  # Needs Redis, an extra.
-    return [place(url, crawler, clock) for crawler, url in fleets.items()]
+    return [place(url, crawler, clock, subject.path) for crawler, url in subject.fleets.items()]
 
 
 async def _serve(subject: _Subject, sock: socket.socket, keys: DoorKeys, parent: int) -> None:
     clock = SystemClock()
-    fleets = _fleet_places(subject.fleets, clock)
+    fleets = _fleet_places(subject, clock)
     board = Board(lambda: places_of(subject.path, clock, fleets), clock)
     async with _inner(subject.path, board.places) as inner:
         site = DashboardSite(board, keys, subject.name, lambda: server.should_exit, inner)

@@ -21,7 +21,7 @@ from trawlnet.observe.dashboard import page
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, DoorKeys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
-from trawlnet.observe.dashboard.place import DeedOrder, order_of
+from trawlnet.observe.dashboard.place import DeedOrder, NotDone, order_of
 from trawlnet.observe.reports import page as report
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,11 @@ class _Pages:
         order = self._order(fields)
         if not self.site.keys.is_stamped(order.crawler, fields.get("stamp", "")):
             raise HTTPException(403, "The page is too old: go back, reload it, and try again.")
-        reply = await self.site.board.obey(order)
+        try:
+            reply = await self.site.board.obey(order)
+        except NotDone as error:
+            log.warning("order", extra={"deed": order.deed, "reply": str(error)})
+            raise HTTPException(409, str(error)) from None
         log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "reply": reply})
         query = urlencode({"crawler": order.crawler, "done": order.deed})
         return RedirectResponse(f"/?{query}", 303)

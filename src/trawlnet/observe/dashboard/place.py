@@ -110,6 +110,10 @@ class Unreadable(Exception):
     """The data cannot be read now; the page shows the last known data."""
 
 
+class NotDone(Exception):
+    """A command was not carried out, for a reason that the page gives."""
+
+
 class CrawlPlace(Protocol):
     """Access to one crawl. All methods may be slow; only `obey` and `sweep` change anything."""
 
@@ -126,7 +130,7 @@ class CrawlPlace(Protocol):
         """At most `most` samples, evenly thinned out. Raises Unreadable."""
 
     async def obey(self, order: DeedOrder) -> str:
-        """Carry out the command; returns a sentence about it."""
+        """Carry out the command; returns a sentence about it. Raises NotDone."""
 
     def sweep(self) -> None:
         """Remove control files that are no longer needed."""

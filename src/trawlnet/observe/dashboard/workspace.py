@@ -20,6 +20,7 @@ from trawlnet.observe.dashboard.place import (
     CrawlView,
     Deed,
     DeedOrder,
+    NotDone,
     Unreadable,
 )
 from trawlnet.observe.history import Sample, last_sample, read_history
@@ -103,7 +104,7 @@ class WorkspacePlace:
                 _take_away(asked, "pause")
                 return "The crawl finishes the tasks in flight, saves, and exits."
             case Deed.STOP:
-                return "Nothing was done: a crawl of a workspace can only be drained."
+                raise NotDone("Nothing was done: a crawl of a workspace can only be drained.")
             case Deed.RETRY:
                 return await self._retry(order.reason)
 
@@ -115,7 +116,7 @@ class WorkspacePlace:
         try:
             count = await self._asked.retry(reason)
         except Unreadable as error:
-            return f"Nothing was reopened: {error}."
+            raise NotDone(f"Nothing was reopened: {error}.") from error
         return f"{count:,} keys reopened; the next crawl tries them again."
 
     def sweep(self) -> None:
