@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -43,6 +44,26 @@ def told(where: Path | str, sql: str) -> list[tuple[object, ...]]:
     return asyncio.run(main())
 
 
+def stored_since(where: Path | str) -> Callable[[Mapping[str, Any]], Mapping[str, int]]:
+    """Records that a first scan has stored were counted as 0 until it ended: now as what is there,
+    in `status` altogether and in `list` of each PDS."""
+    every = (*TABLES, "invalid_records")
+    sql = " UNION ALL ".join(f"SELECT pds_url, indexed_at FROM {table}" for table in every)
+    rows = told(where, f"SELECT pds_url, COUNT(*), COUNT(indexed_at) FROM ({sql}) AS a GROUP BY 1")
+    held = {url: (int(str(found)), int(str(indexed))) for url, found, indexed in rows}
+    found, indexed = (sum(column) for column in zip(*held.values(), strict=True))
+
+    def since(row: Mapping[str, Any]) -> Mapping[str, int]:
+        if "chive_records" in row:
+            return {"chive_records": found, "indexed_records": indexed}
+        if row.get("pds_url") in held:
+            one = held[row["pds_url"]]
+            return {"chive_record_count": one[0], "indexed_record_count": one[1]}
+        return {}
+
+    return since
+
+
 def finished(where: Path | str) -> set[object]:
     """DIDs whose records were all read and saved."""
     return {row[0] for row in told(where, "SELECT did FROM scan_repos WHERE is_pending = 0")}
@@ -56,7 +77,8 @@ def asked(world: PdsWorld, log: Path) -> Counter[str]:
 
 
 def check(world: PdsWorld, folder: Path, where: Path | str, *more: object) -> None:
-    check_story("pds", folder, *more, verbs=("status", "list", "bans"))
+    since = stored_since(where)
+    check_story("pds", folder, *more, verbs=("status", "list", "bans"), since=since)
     before = finished(where)
     assert before
     quick = ("--requests-per-minute", 60_000)
