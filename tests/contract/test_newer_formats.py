@@ -89,8 +89,10 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_newer_store_in_redis_is_refused_by_verbs_crawls_and_fleets(
-    redis: RedisServer, tmp_path: Path
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It is refused before Ray starts, which takes seconds.
+    monkeypatch.setattr("trawlnet.cli.fleet.command.ray_runtime", None)
     server = client.Redis.from_url(redis.url)
     server.flushdb()
     server.set("crawler:format", "trawlnet store 2")

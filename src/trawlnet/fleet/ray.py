@@ -149,17 +149,24 @@ def _join(ray: Any, address: str) -> None:
             return
         except Exception as error:  # Ray raises nothing less when a node does not start in time.
             ray.shutdown()
-            if (tries := tries - 1) and any(words in str(error) for words in _SLOW):
+            is_slow = address == LOCAL or any(words in str(error) for words in _SLOW)
+            if (tries := tries - 1) and is_slow:
                 log.warning("ray retried", extra={"error": str(error)[:300]})
                 continue
-            raise NotReady(
-                f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}", _JOIN_HINT
-            ) from error
+            raise _not_joined(address, error) from error
+
+
+def _not_joined(address: str, error: Exception) -> NotReady:
+    what = (str(error) or type(error).__name__).splitlines()[0]
+    if address == LOCAL:
+        return NotReady(f"Ray did not start on this machine: {what}", _LOCAL_HINT)
+    return NotReady(f"no Ray cluster answers at {address}: {what}", _JOIN_HINT)
 
 
 _TRIES = 3
 # Ray's errors on a busy machine: from a node, and from the process that serves a client.
 _SLOW = ("timed out during startup", "client server failed")
+_LOCAL_HINT = "try again when the machine is less busy; Ray's own logs are in /tmp/ray"
 _JOIN_HINT = (
     "start one: ray start --head; if it has a token, set RAY_AUTH_MODE=token here, with the same "
     "one in ~/.ray/auth_token; or try it on this machine: --fleet local"

@@ -105,6 +105,18 @@ def run_with_ray(
             return asyncio.run(_giving_signs(start.workspace, crawl(runtime)))
 
 
+def run_shards(start: Start, config: BaseModel, shards: Shards, as_json: bool) -> int:
+    """Run a crawl whose lanes are shared by shards; returns the exit code."""
+    asyncio.run(_check_servers(shards.redis))  # Ray takes seconds to start.
+    return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
+
+
+async def _check_servers(redis: str) -> None:
+    """Raises what is wrong with the Redis: unreachable, or written by a newer version."""
+    async with servers(redis):
+        pass
+
+
 async def _giving_signs(workspace: Workspace, crawl: Coroutine[Any, Any, int]) -> int:
     """Touch the file that `trawlnet health` checks, while the crawl runs."""
 

@@ -14,9 +14,8 @@ from trawlnet.cli.fleet.command import (
     FleetCrawl,
     Shards,
     Start,
-    crawl_with_shards,
     job_of,
-    run_with_ray,
+    run_shards,
     webhook_of,
 )
 from trawlnet.crawlers.repos.build import begin_sweep, open_mirror
@@ -55,7 +54,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     )
     start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
     shards = shards_of(config, workspace, s3)
-    return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
+    return run_shards(start, config, shards, as_json)
 
 
 def shards_of(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Shards:

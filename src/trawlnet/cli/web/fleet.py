@@ -13,9 +13,8 @@ from trawlnet.cli.fleet.command import (
     FleetCrawl,
     Shards,
     Start,
-    crawl_with_shards,
     job_of,
-    run_with_ray,
+    run_shards,
     webhook_of,
 )
 from trawlnet.cli.web.crawler import WEB, RunOutput
@@ -56,7 +55,7 @@ def _run(config: WebConfig, workspace: Workspace, seeds: tuple[str, ...], as_jso
     job = job_of(config, workspace, config.shard_timeout, store=redis_url(config), s3=s3)
     start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
     shards = shards_of(config, s3)
-    return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
+    return run_shards(start, config, shards, as_json)
 
 
 def _for_shards(config: WebConfig, workspace: Path, more_seeds: tuple[str, ...]) -> WebConfig:
