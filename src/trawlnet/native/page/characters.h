@@ -20,8 +20,9 @@ static inline Py_UCS4 character_at(const characters *text, Py_ssize_t i)
 /* As str.isspace() has it. */
 static inline int is_space(Py_UCS4 c)
 {
+    const uint64_t spaces = UINT64_C(0x1f0003e00); /* a bit for each of 9 to 13 and 28 to 32 */
     if (c < 0x80)
-        return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31);
+        return c <= ' ' && spaces >> c & 1;
     return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
            c == 0x202f || c == 0x205f || c == 0x3000;
 }

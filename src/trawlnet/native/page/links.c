@@ -12,8 +12,11 @@ static const char *const NAMES[TAGS] = {"a", "area", "iframe", "frame", "base", 
 
 int tags_init(const lexbor *lxb, tags *known)
 {
+    memset(known->of, -1, sizeof known->of);
     for (int i = 0; i < TAGS; i++) {
-        known->ids[i] = lxb->tag_by_name(NULL, (const unsigned char *)NAMES[i], strlen(NAMES[i]));
+        const uintptr_t id = lxb->tag_by_name(NULL, (const unsigned char *)NAMES[i], strlen(NAMES[i]));
+        if (id < TAG_IDS)
+            known->of[id] = (signed char)i;
         known->names[i] = PyUnicode_InternFromString(NAMES[i]);
         if (!known->names[i])
             return -1;
@@ -21,13 +24,7 @@ int tags_init(const lexbor *lxb, tags *known)
     return 0;
 }
 
-static int tag_of(const tags *known, uintptr_t id)
-{
-    for (int i = 0; i < TAGS; i++)
-        if (known->ids[i] == id)
-            return i;
-    return -1;
-}
+static int tag_of(const tags *known, uintptr_t id) { return id < TAG_IDS ? known->of[id] : -1; }
 
 static lxb_node *following(const lexbor *lxb, lxb_node *node, lxb_node *root)
 {

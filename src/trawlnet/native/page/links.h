@@ -7,10 +7,10 @@
 
 #include "lexbor.h"
 
-enum { TAGS = 7 };
+enum { TAGS = 7, TAG_IDS = 256 /* Lexbor knows fewer tags; of others the number is larger */ };
 
 typedef struct {
-    uintptr_t ids[TAGS]; /* as this Lexbor numbers them */
+    signed char of[TAG_IDS]; /* by the number that this Lexbor gives a tag; -1: another */
     PyObject *names[TAGS];
 } tags;
 

@@ -34,20 +34,24 @@ static void let_go(const lexbor *lxb, lxb_document *document, piece *one)
 /* As many of the words as fit into `most` characters. */
 static void add(words *to, const characters *text, Py_ssize_t from, Py_ssize_t end, Py_ssize_t most)
 {
+    Py_ssize_t length = to->length;
+    int space = to->space;
     for (Py_ssize_t i = from; i < end; i++) {
         Py_UCS4 character = character_at(text, i);
         if (is_space(character)) {
-            to->space = to->length > 0;
+            space = length > 0;
             continue;
         }
-        if (to->space && to->length < most)
-            to->characters[to->length++] = ' ';
-        to->space = 0;
-        if (to->length >= most)
-            return;
-        to->characters[to->length++] = character;
+        if (space && length < most)
+            to->characters[length++] = ' ';
+        space = 0;
+        if (length >= most)
+            break;
+        to->characters[length++] = character;
         to->all |= character;
     }
+    to->length = length;
+    to->space = space;
 }
 
 static char *put_utf8(char *at, Py_UCS4 c)
