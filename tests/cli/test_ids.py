@@ -6,9 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -144,6 +145,41 @@ def test_the_key_and_the_contact_reach_the_api_and_no_log(api: Api, tmp_path: Pa
     assert ran.code == 4
     logged = "".join(file.read_text() for file in (folder / "logs").iterdir())
     assert "k3y" not in logged + ran.out + ran.err
+
+
+def test_withheld_ids_are_listed_and_go_to_no_queue(tmp_path: Path) -> None:
+    """Their queue, `pgcr_blocked_retry`, had no reader: the ledger has them."""
+    with served(lambda path: (401, b"") if path.endswith("5.json") else (200, b'{"id": 1}')) as url:
+        where = ("--base-url", url, "--allow-private-hosts", "--preset", "json")
+        flags = ("-w", tmp_path, "--target", 1000, "--buffer", 40, "--max-rps", 150)
+        ran = trawlnet("ids", "crawl", *flags, *where, "--max-tasks", 60)
+    assert ran.code == 4, ran.err
+    rows = at_once("ids", "failures", "-w", tmp_path, "--reason", "embargoed", "--json").rows
+    assert rows and all(row["key"].endswith("5") for row in rows), rows
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == ["items"]
+    first = rows[0]["key"]
+    assert f'"id":{first}' not in "".join(
+        path.read_text() for path in (tmp_path / "spool" / "items").glob("*.jsonl")
+    )
+
+
+@contextmanager
+def served(answer: Callable[[str], tuple[int, bytes]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 PRIVATE = ("--base-url", "http://127.0.0.1:9", "--allow-private-hosts")

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.fleet.run import Tasks, dids_in_manifest, fleet_config, job_of
+from tests.support.net.answering import answering
 from tests.support.repos.run import Truth
 from tests.support.servers import redis_server
+from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.fleet.command import crawl_with_shards
 from trawlnet.cli.repos.fleet import shards_of
@@ -56,6 +58,15 @@ def test_a_limit_ends_all_shards_and_the_next_command_goes_on(
 
     with redis_server() as server:
         asyncio.run(main(server.url))
+
+
+def test_a_fleet_whose_relay_refuses_its_listing_is_not_done(tmp_path: Path) -> None:
+    with answering((404, b"")) as relay, redis_server() as server:
+        nobody = {"plc": relay, "relay": relay}
+        config = fleet_config(nobody, server.url, str(tmp_path / "archive"))
+        runtime = Tasks(job_of(config, tmp_path))
+        code = asyncio.run(commanded_crawl(config, tmp_path, runtime))
+        assert code == Exit.GIVEN_UP
 
 
 def test_shards_heed_a_limit_of_tasks_among_them(tmp_path: Path) -> None:

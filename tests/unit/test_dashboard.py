@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from trawlnet.observe.dashboard.place import (
     DeedOrder,
     order_of,
 )
+from trawlnet.observe.dashboard.words import UNKNOWN
 from trawlnet.observe.dashboard.workspace import (
     WorkspacePlace,
     WorkspaceSource,
@@ -192,6 +195,23 @@ def test_a_crawl_that_runs_is_as_its_files_say(tmp_path: Path) -> None:
     (path / "stop.web").touch()
     assert looked(path, pid=4121).standing is CrawlCondition.DRAINING
     assert looked(tmp_path / "empty").standing is CrawlCondition.NEVER
+
+
+def test_a_crawl_that_runs_shows_the_time_left(tmp_path: Path) -> None:
+    path = made_workspace(tmp_path / "w", [])
+    live = path / "state" / "web" / "live.json"
+    found = json.loads(live.read_text())
+    assert not _tile("time left", parts.tiles(looked(path))), "nothing is left of one that ended"
+    for seconds, shown in ((None, UNKNOWN), (5400.0, "1h30m"), (0.04, "0.0 s")):
+        live.write_text(json.dumps(found | {"eta_s": seconds}))
+        assert _tile("time left", parts.tiles(looked(path, pid=4121))) == shown
+    old = looked(path, pid=4121, now=1_790_000_100.0)
+    assert _tile("time left", parts.tiles(old)) == UNKNOWN, "old figures promise nothing"
+
+
+def _tile(name: str, html: str) -> str:
+    found = re.search(rf"<dt>{name}</dt><dd>([^<]*)</dd>", html)
+    return found[1] if found else ""
 
 
 def test_old_figures_are_called_old(tmp_path: Path) -> None:
