@@ -91,8 +91,8 @@ def _shared(owner: Owner | None) -> Iterator[Panel]:
     failed = chosen(who, f'reason=~"{FAILED}"')
     share = f"sum{by} (rate({tries}{failed}{RATE})) / sum{by} (rate({tries}{chosen(who)}{RATE}))"
     legend = "failed" if owner else "{{crawler}}"
-    text = "Tries that brought nothing, not even a no, among all tries."
-    yield Panel("Share of tries that failed", text, "percentunit", (Query(share, legend),))
+    text = "Attempts that ended without an answer about the key, among all attempts."
+    yield Panel("Share of attempts that failed", text, "percentunit", (Query(share, legend),))
     for one in CATALOGUE:
         if one.owner is Owner.EVERY:
             yield _panel(one, owner)

@@ -201,7 +201,7 @@ def test_cat_of_a_repository_that_is_not_there_says_so(home: Path, ask: Ask) -> 
     ran = ask("repos", "cat", "archive", "--did", "did:plc:nobody", cwd=home)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
-        "error: did:plc:nobody is not in ./archive\nhint: see what is: trawlnet repos tally\n"
+        "error: did:plc:nobody is not in ./archive\nhint: list its contents: trawlnet repos tally\n"
     )
     ran = ask("repos", "cat", "archive", "--did", "did:plc:nobody", "--json", cwd=home)
     assert ran.error["error"] == "did:plc:nobody is not in ./archive"

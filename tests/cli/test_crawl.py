@@ -237,7 +237,7 @@ def test_sigusr1_and_sighup_are_answered_on_stderr(slow: Started, tmp_path: Path
     file = tmp_path / "net" / "trawlnet.yaml"
     file.write_text("repos:\n  workers: 7\n  contact: me@example.org\n")
     slow.tell(signal.SIGHUP)
-    slow.says("config reloaded: workers 50 -> 7; after a restart only: contact")
+    slow.says("config reloaded: workers 50 -> 7; in effect after a restart: contact")
     wait_until(lambda: status(tmp_path / "net")["workers"] == 7, "seven workers")
     file.write_text("repos:\n  wokers: 7\n")
     slow.tell(signal.SIGHUP)

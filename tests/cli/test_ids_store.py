@@ -55,7 +55,7 @@ def test_a_drained_queue_is_in_both_stores_and_a_second_run_changes_nothing(tmp_
     assert told == [(25, 1000, 1024)]
     publish(tmp_path, messages(raids(25)))
     again = trawlnet("ids", "store", "-w", tmp_path, "--drain")
-    assert "stored: 0 instances (25 were there before)" in again.err
+    assert "stored: 0 instances (25 were already stored)" in again.err
     assert "4242" not in again.err, "it was told before"
     assert rows(tmp_path, "SELECT COUNT(*) FROM instance") == [(25,)]
     sql = "SELECT count() AS n, uniqExact(instance_id) AS ids, min(isValidJSON(raw_json)) AS json"

@@ -218,7 +218,9 @@ def test_an_empty_registry_ends_a_crawl_or_is_waited_for_in_so_many_words(tmp_pa
     register = f"trawlnet pds register -w {tmp_path}/net --registry {tmp_path}/shared.db URL"
     assert once.code == 2 and register in once.error["hint"], once.err
     staying = at_once("pds", "crawl", *private, "--max-seconds", 0.1)
-    assert staying.code == 4 and "waiting until others enter some" in staying.err, staying.err
+    assert staying.code == 4 and "waiting for other processes to add one" in staying.err, (
+        staying.err
+    )
 
 
 def test_one_account_can_be_scanned_on_its_own(network: Any, tmp_path: Path) -> None:
@@ -315,7 +317,7 @@ def test_a_crawl_and_its_status_name_collections_that_nothing_fits(
     assert row["collections_without_records"] == [], "nothing was scanned yet"
     (tmp_path / "trawlnet.yaml").write_text(f"pds:\n  collections: [{POSTS}, app.bksy.*]\n")
     ran = trawlnet("pds", "crawl", "-w", tmp_path, "--once", *known)
-    assert "nothing that was scanned so far fits --collections app.bksy.*" in ran.err
+    assert "no record scanned so far matches --collections app.bksy.*" in ran.err
     assert POSTS not in ran.err.partition("fits --collections")[2]
     (row,) = at_once("pds", "status", "-w", tmp_path, "--json").rows
     assert row["collections_without_records"] == ["app.bksy.*"]

@@ -18,9 +18,9 @@ EMPTY = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/si
 @pytest.mark.parametrize(
     ("answers", "detail"),
     [
-        ([(404, b"")], "this listing was not read to its end: not_found: HTTP 404"),
+        ([(404, b"")], "this listing was not read to the end: not_found: HTTP 404"),
         ([(410, b"")], "HTTP 410"),
-        ([(200, HOSTS), (404, b"")], "this listing was not read to its end: not_found: HTTP 404"),
+        ([(200, HOSTS), (404, b"")], "this listing was not read to the end: not_found: HTTP 404"),
     ],
     ids=["missing", "gone", "second-page"],
 )

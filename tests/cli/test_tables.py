@@ -47,7 +47,7 @@ def test_replay_fills_the_table_exactly_and_repeating_it_changes_nothing(workspa
             assert found[did, collection] == count
     assert first.rows[-1]["records"] == sum(found.values())
     again = trawlnet("repos", "replay", "-w", workspace)
-    assert again.code == 0 and "0 records" in again.err and "were replayed before" in again.err
+    assert again.code == 0 and "0 records" in again.err and "already replayed" in again.err
     only = trawlnet(
         *("repos", "replay", "-w", workspace, "--truncate", "--collections", "app.bsky.feed.*")
     )

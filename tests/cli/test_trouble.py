@@ -146,7 +146,7 @@ def test_a_directory_that_is_not_there_is_said_while_it_is_asked_again(tmp_path:
     for ran in (one.result() for one in running):
         assert ran.code == Exit.UNREACHABLE, ran.err
         assert ran.err.count(f"no answer from {url}: connection_error: ") == 1
-        assert "asking again in " in ran.err and "is stored" not in ran.err
+        assert "retrying in " in ran.err and "is stored" not in ran.err
 
 
 def test_a_web_page_is_no_directory(tmp_path: Path) -> None:

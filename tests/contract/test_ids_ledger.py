@@ -305,7 +305,7 @@ def test_ids_that_never_parse_are_filed_as_such(place: Place) -> None:
     async def work(ledger: IdsLedger) -> Mapping[Reason, int]:
         await ledger.begin(10)
         entries = [
-            LedgerEntry(n, n + 1, LedgerMark.MISSED, "errors used up its tries")
+            LedgerEntry(n, n + 1, LedgerMark.MISSED, "errors used up its attempts")
             for n in (10, 11, 12)
         ]
         reasons = (Reason.PARSE_ERROR, Reason.TIMEOUT, Reason.PARSE_ERROR)

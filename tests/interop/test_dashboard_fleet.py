@@ -64,7 +64,7 @@ def _numbers_move(browser: webdriver.Chrome, site: Dashboard) -> None:
     story = "#part-standing span"
     until(
         browser,
-        lambda: browser.find_element(By.CSS_SELECTOR, story).text == "2 of 2 shards at work",
+        lambda: browser.find_element(By.CSS_SELECTOR, story).text == "2 of 2 shards running",
         "both shards",
     )
     first = done(browser)
@@ -118,7 +118,7 @@ def _retry(browser: webdriver.Chrome, fleet: WatchedFleet) -> None:
     after = asyncio.run(_counts(fleet.redis.url))
     assert after.open > before.open
     assert sum(after.settled.values()) < sum(before.settled.values())
-    assert asyncio.run(_again(fleet.redis.url)) == 1, "shards at work would look again"
+    assert asyncio.run(_again(fleet.redis.url)) == 1, "shards running would look again"
 
 
 def _pictures(browser: webdriver.Chrome) -> None:

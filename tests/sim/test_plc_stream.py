@@ -172,7 +172,7 @@ def test_numbers_with_holes_are_looked_up_in_pages(log, tmp_path):
         async with serving(odd) as url, opened(tmp_path / "tables") as tables:
             tally = await followed(odd, lines, tables, url)
             await check_whole(tables, (lines, log[1]))
-            assert "after" in tally.stream
+            assert "follows" in tally.stream
 
     asyncio.run(test())
 
@@ -221,7 +221,7 @@ def test_only_what_follows_without_a_gap_is_taken(log):
     heard = read_messages([*lines[8:14], lines[16]], place, allow_private=True)
     assert [row.seq for row in heard.page.rows] == [11, 12, 13, 14]
     assert heard.page.place.position == 14
-    assert heard.why == "it goes on with 17 after 14"
+    assert heard.why == "sequence number 17 follows 14"
     nothing = read_messages(lines[:10], place, allow_private=True)
     assert (nothing.page.rows, nothing.page.place, nothing.why) == ((), place, "")
 
@@ -232,7 +232,7 @@ def test_only_what_follows_without_a_gap_is_taken(log):
 def test_a_stream_of_something_else_is_left(odd):
     heard = read_messages([odd, odd], ExportCursor(), allow_private=True)
     assert (heard.page.rows, heard.page.malformed) == ((), 2)
-    assert heard.why == "it tells something else than operations"
+    assert heard.why == "it sends no operations"
 
 
 def test_a_malformed_operation_is_counted_and_passed(log):

@@ -125,7 +125,7 @@ def test_a_line_that_is_no_event_is_passed_over(
         return await everything(tmp_path)
 
     assert [one.event for one in asyncio.run(scenario())] == [post(1), post(2)]
-    assert "line passed over" in caplog.text
+    assert "line skipped" in caplog.text
 
 
 def test_old_segments_go_and_readers_in_them_are_told(tmp_path: Path) -> None:

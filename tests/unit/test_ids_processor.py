@@ -241,38 +241,44 @@ def user(raw: dict[str, Any], number: int) -> dict[str, Any]:
 
 MALFORMED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "miscounted": (lambda r: r["entries"].pop(), "playerCount is 3, but 2 are listed"),
-    "nobody": (lambda r: r.update(entries=[]), "nobody is listed"),
-    "no entries": (lambda r: r.pop("entries"), "nobody is listed"),
+    "nobody": (lambda r: r.update(entries=[]), "no player is listed"),
+    "no entries": (lambda r: r.pop("entries"), "no player is listed"),
     "no time": (
         lambda r: [e["values"].pop("activityDurationSeconds") for e in r["entries"]],
-        "nobody has played",
+        "no player has played",
     ),
     "a year too long": (
         lambda r: r["entries"][0]["values"].update(activityDurationSeconds=value(1e9)),
         "activityDurationSeconds is 1000000000",
     ),
     "last not extended": (lambda r: r["entries"][2].pop("extended"), "entry 2 has no extended"),
-    "last nobody": (lambda r: user(r, 2).update(membershipId="0"), "membershipId is no 64-bit"),
+    "last nobody": (lambda r: user(r, 2).update(membershipId="0"), "membershipId is not a 64-bit"),
     "no membership": (lambda r: user(r, 1).pop("membershipId"), "membershipId .* missing"),
     "membership a double": (
         lambda r: user(r, 0).update(membershipId=4.6e18),
-        "membershipId is no 64-bit id",
+        "membershipId is not a 64-bit id",
     ),
-    "membership too wide": (lambda r: user(r, 0).update(membershipId="9" * 19), "no 64-bit id"),
-    "membership signed": (lambda r: user(r, 0).update(membershipId="-5"), "no 64-bit id"),
-    "other digits": (lambda r: user(r, 0).update(membershipId="٣"), "no 64-bit id"),
-    "no period": (lambda r: r.pop("period"), "period is no ISO 8601 instant: missing"),
-    "no zone": (lambda r: r.update(period="2024-01-01T00:00:00"), "no instant of this game"),
-    "far future": (lambda r: r.update(period="9999-12-31T23:59:59Z"), "no instant of this game"),
+    "membership too wide": (lambda r: user(r, 0).update(membershipId="9" * 19), "not a 64-bit id"),
+    "membership signed": (lambda r: user(r, 0).update(membershipId="-5"), "not a 64-bit id"),
+    "other digits": (lambda r: user(r, 0).update(membershipId="٣"), "not a 64-bit id"),
+    "no period": (lambda r: r.pop("period"), "period is not an ISO 8601 time: missing"),
+    "no zone": (
+        lambda r: r.update(period="2024-01-01T00:00:00"),
+        "a time at which this game existed",
+    ),
+    "far future": (
+        lambda r: r.update(period="9999-12-31T23:59:59Z"),
+        "a time at which this game existed",
+    ),
     "odd flag": (lambda r: r.update(activityWasStartedFromBeginning="yes"), "true or false"),
     "no details": (lambda r: r.pop("activityDetails"), "activityDetails is missing"),
     "wide hash": (
         lambda r: r["activityDetails"].update(directorActivityHash=2**32),
-        "directorActivityHash is no 32-bit hash",
+        "directorActivityHash is not a 32-bit hash",
     ),
     "text for a number": (
         lambda r: r["entries"][1]["values"].update(kills={"basic": {"value": "many"}}),
-        "kills is no number",
+        "kills is not a number",
     ),
     "beyond all counts": (
         lambda r: r["entries"][1]["values"].update(kills=value(1e300)),

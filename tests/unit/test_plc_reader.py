@@ -69,7 +69,7 @@ def test_a_directory_that_was_never_there_is_given_up_on_soon_and_each_wait_is_t
         agent = agent_for("a@b.example", allow_private=True)
         async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
             directory = Directory(url, http, gate, clock, True, waits.append)
-            with pytest.raises(Unanswered, match=f"does not tell .*{reason}") as failed:
+            with pytest.raises(Unanswered, match=f"does not return .*{reason}") as failed:
                 await ExportReader(directory, MirrorCounts()).page(ExportCursor())
         assert 5.0 < clock.waited < 20.0
         assert "stored" not in failed.value.hint

@@ -136,7 +136,9 @@ def test_dids_that_are_not_visited_are_on_record_with_the_reason() -> None:
         visit, no_pds, skipped = map(read_task, tasks)
         assert isinstance(visit, RepoVisit)
         assert no_pds == LeftOutAccount(DIDS[1], Reason.NOT_FOUND, "its document names no PDS")
-        assert skipped == LeftOutAccount(DIDS[2], Reason.REFUSED, f"its PDS is left alone: {DEAD}")
+        assert skipped == LeftOutAccount(
+            DIDS[2], Reason.REFUSED, f"its PDS is excluded by --skip-pds: {DEAD}"
+        )
         handler = handler_of(known)
         assert [(await handler(task)).reason for task in tasks[1:]] == [
             Reason.NOT_FOUND,
@@ -215,7 +217,11 @@ def test_a_user_name_in_a_url_is_told_as_that() -> None:
 
 
 @pytest.mark.parametrize(
-    ("did", "why"), [("did:web:127.0.0.1", "a host that is not asked"), ("did:key:z6", "a method")]
+    ("did", "why"),
+    [
+        ("did:web:127.0.0.1", "requests to its host are not allowed"),
+        ("did:key:z6", "its DID method"),
+    ],
 )
 def test_a_did_without_a_document_says_what_is_in_the_way(did: str, why: str) -> None:
     outcome = asyncio.run(resolve(cast(Any, None), did, PLC))

@@ -526,7 +526,7 @@ def test_a_publisher_that_waits_for_nobody_says_so_and_goes_on_when_it_is_to_sto
 
     assert 60.0 <= run_sim(main()) < 61.0
     (told,) = [one for one in caplog.records if one.levelname == "WARNING"]
-    assert told.message == "the queue is full: waiting for whoever reads it; read it"
+    assert told.message == "the queue is full: waiting until its consumer has caught up; read it"
     assert told.__dict__["unread_bytes"] > told.__dict__["limit_bytes"] == 50
     lines = b"".join(path.read_bytes() for path in tmp_path.glob("*.jsonl")).splitlines()
     assert len(lines) == 2

@@ -15,7 +15,7 @@ from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.verb import Verb
 from trawlnet.cli.common.workspace import Workspace, find, holder, shown
 
-Within = Annotated[float, flag("--within X", "How old a sign of life may be.", min=1)]
+Within = Annotated[float, flag("--within X", "Longest time in seconds without a report.", min=1)]
 
 
 @dataclass(frozen=True, slots=True)

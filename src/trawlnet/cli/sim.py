@@ -104,7 +104,10 @@ def ids(
     events = events_of(gap, pause, outage)
     if scenario not in scenario_names():
         names = ", ".join(scenario_names())
-        raise UsageTrouble(f"--scenario: no {scenario!r}; there are {names}", "trawlnet sim --help")
+        raise UsageTrouble(
+            f"--scenario: unknown scenario {scenario!r}; choose one of {names}",
+            "trawlnet sim --help",
+        )
 
     def start(file: Path) -> Awaitable[RunningWorld]:
         return serve_ids(

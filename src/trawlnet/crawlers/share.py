@@ -19,7 +19,7 @@ def check_places(redis_address: str, archive: str) -> None:
         raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
     if not archive:
         raise NotReady(
-            "a fleet needs an archive that all of it can reach",
+            "a fleet needs an archive that all its processes can reach",
             "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
         )
 

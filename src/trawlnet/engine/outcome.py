@@ -95,7 +95,7 @@ MEANING: dict[Reason, Meaning] = {
     Reason.OK: Meaning(Blame.NOBODY, Again.NEVER, True, "fetched and stored"),
     Reason.NOT_MODIFIED: Meaning(Blame.NOBODY, Again.NEVER, True, "unchanged since the last visit"),
     Reason.NOT_FOUND: Meaning(
-        Blame.TASK, Again.NEVER, True, "the server says there is no such thing"
+        Blame.TASK, Again.NEVER, True, "the server reports that it does not exist"
     ),
     Reason.DEACTIVATED: Meaning(Blame.TASK, Again.NEVER, True, "switched off by its owner"),
     Reason.TAKENDOWN: Meaning(Blame.TASK, Again.NEVER, True, "taken down by its host"),
@@ -107,7 +107,7 @@ MEANING: dict[Reason, Meaning] = {
     Reason.PARSE_ERROR: Meaning(
         Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"
     ),
-    Reason.LOOP: Meaning(Blame.TASK, Again.NEVER, False, "redirects or cursors lead in circles"),
+    Reason.LOOP: Meaning(Blame.TASK, Again.NEVER, False, "redirects or cursors form a loop"),
     Reason.HTTP_ERROR: Meaning(
         Blame.TASK, Again.NEVER, False, "a status code that no other reason covers"
     ),

@@ -37,7 +37,7 @@ def check_shareable(config: PdsConfig) -> None:
     """Raises NotReady for a registry that only one machine can reach."""
     if not config.registry.startswith(("postgresql://", "postgres://")):
         raise NotReady(
-            "a fleet needs a registry that all of it can reach",
+            "a fleet needs a registry that all its processes can reach",
             "name one: --registry postgresql://USER:PASSWORD@HOST/NAME",
         )
 

@@ -239,7 +239,7 @@ class RabbitQueue:
         try:
             await message.ack()
         except CONNECTION_EXCEPTIONS:
-            log.info("ack lost, the message will come again", extra={"queue": self._name})
+            log.info("ack lost; the message will be delivered again", extra={"queue": self._name})
 
     async def _put_aside(self, body: bytes, why: str) -> None:
         step = self._options.message_bytes  # A server may refuse what is longer.

@@ -25,7 +25,7 @@ R = TypeVar("R")
 _COUNTED_BYTES = 8 << 20  # Of a spool; the number of messages in a longer one is estimated.
 
 _SILENCE = 5.0  # Seconds that a publisher waits before people are told.
-_FULL = "the queue is full: waiting for whoever reads it"
+_FULL = "the queue is full: waiting until its consumer has caught up"
 
 
 class Spool:

@@ -35,5 +35,5 @@ _HINTS = {
     errno.EACCES: "give this user write access to the directory, or choose another",
     errno.EPERM: "give this user write access to the directory, or choose another",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then run again",
-    errno.EIO: "the disk reports errors: check it before you go on",
+    errno.EIO: "the disk reports errors: check it before you continue",
 }

@@ -195,7 +195,7 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     if as_json:
         emit({"put_back": count})
     elif count and not is_here:
-        say(f"{_keys(count)} reopened; a running fleet tries them now, else the next crawl does")
+        say(f"{_keys(count)} reopened; a running fleet or the next crawl attempts them again")
     elif count:
         again = f"trawlnet {place.name} crawl {place.workspace.place}"
         say(f"{_keys(count)} reopened; crawl again: {again}")

@@ -29,7 +29,7 @@ async def sending_alerts(crawler: str, webhook: Webhook, clock: Clock) -> AsyncI
         yield alerts
     except Exception as error:
         # The text of an error may contain hosts and passwords; it goes to the log only.
-        text = f"{type(error).__name__}; the log says more, and a crawl can always go on"
+        text = f"{type(error).__name__}; see the log for details; the crawl can be continued"
         alerts.tell(Alert(crawler, FAILED, text, clock.now(), Level.ERROR))
         raise
     finally:
@@ -38,7 +38,7 @@ async def sending_alerts(crawler: str, webhook: Webhook, clock: Clock) -> AsyncI
 
 def begun(crawler: str, counts: Counts, now: float) -> Alert:
     done = sum(counts.settled.values())
-    text = f"goes on after {done:,} keys" if done else "from the beginning"
+    text = f"continues after {done:,} settled keys" if done else "from the beginning"
     fields = {"open tasks": f"{counts.open:,}"} if counts.open else {}
     return Alert(crawler, BEGAN, text, now, fields=fields)
 

@@ -303,7 +303,7 @@ def _changes(old: BaseModel, new: BaseModel) -> dict[str, str]:
 def _reloaded(live: Mapping[str, str], dead: Sequence[str]) -> str:
     words = [f"{key} {change}" for key, change in live.items()]
     if dead:
-        words.append(f"after a restart only: {', '.join(dead)}")
+        words.append(f"in effect after a restart: {', '.join(dead)}")
     return "config reloaded: " + ("; ".join(words) or "nothing changed")
 
 

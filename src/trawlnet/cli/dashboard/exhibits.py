@@ -159,7 +159,12 @@ async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     note = "The registry now, including changes by other processes."
     return [
         bars("Registry by status", "status", "by_status", note, "/registry/"),
-        bars("Registry by source", "source", "by_source", "How each was found first."),
+        bars(
+            "Registry by source",
+            "source",
+            "by_source",
+            "PDSes by the source that found them first.",
+        ),
         bars("Last scans that failed", "reason", "failures", "PDSes by their last failure."),
     ]
 

@@ -90,7 +90,7 @@ class FleetPlace:
             crawler=self.crawler,
             now=now,
             standing=standing,
-            who=f"{len(at_work)} of {plan.shards} shards at work",
+            who=f"{len(at_work)} of {plan.shards} shards running",
             as_of=now if standing.at_work else sampled,
             counts=status_row(self.crawler, counts),
             figures=figures | {"rate": rate},
@@ -244,7 +244,7 @@ def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
         "Shards of the fleet",
         ("", "state", "where", "pid", "attempts/s", "in flight", "memory", "last report"),
         rows,
-        note=f"{well} of {plan.shards} report regularly; the order is {plan.word}.",
+        note=f"{well} of {plan.shards} report regularly; the current command is {plan.word}.",
     )
 
 

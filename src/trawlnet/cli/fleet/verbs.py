@@ -174,7 +174,7 @@ def _state(row: Mapping[str, Any]) -> str:
         return "draining"
     if row.get("paused"):
         return "paused"
-    return "its source is dry" if row["dry"] else "reading"
+    return "its source is exhausted" if row["dry"] else "reading"
 
 
 STATUS, SCALE, PAUSE, RESUME, DRAIN, STOP = (

@@ -15,14 +15,14 @@ from trawlnet.observe.reports.page import Report, Tile
 _POINTS = 400  # Of one line.
 _MINUTE = 60.0
 _LINES = (
-    ("lag", "How far behind", "s", "Seconds, the median of each ten."),
+    ("lag", "Lag", "s", "Seconds, the median of each ten."),
     ("workers", "Requests that may be in flight", "requests", ""),
-    ("rate", "Requests a second", "requests/s", ""),
+    ("rate", "Requests per second", "requests/s", ""),
     (
         "not_found",
-        "Requests that came too early or for nothing",
+        "Requests for ids that were not found",
         "requests/s",
-        "Answered by 404, a second.",
+        "404 answers per second.",
     ),
 )
 _MEASURES = (
@@ -31,14 +31,14 @@ _MEASURES = (
     ("m2_lag_p95_s", "Lag, 95th percentile", "s"),
     ("m3_requests_per_id", "Requests for each id", "requests"),
     ("m3_fraction_404", "Share of requests answered by 404", ""),
-    ("m4_worker_changes", "Changes of the crew", "changes"),
-    ("m4_reversals", "Changes that undid the one before", "changes"),
+    ("m4_worker_changes", "Changes of concurrency", "changes"),
+    ("m4_reversals", "Changes that reversed the previous one", "changes"),
     ("m5_gap_cross_s", "Time to cross the gap", "s"),
     ("m5_gap_requests", "Requests to cross the gap", "requests"),
-    ("m5_survey_requests", "Requests to survey gaps for islands", "requests"),
+    ("m5_survey_requests", "Requests to survey gaps for ids", "requests"),
     ("m6_lost", "Ids lost", "ids"),
     ("m7_throttled", "Requests that were throttled", "requests"),
-    ("m8_release_s", "Time to fetch what was withheld", "s"),
+    ("m8_release_s", "Time to fetch withheld ids", "s"),
 )
 
 
@@ -61,7 +61,9 @@ def simulation_report(results: Sequence[Result]) -> Report:
         ),
     ]
     first = [one for one in results if one.plan.seed == seeds[0]]
-    return Report("How the laws keep up", lead, tiles, [*_over_time(first), _measured(results)])
+    return Report(
+        "Adaptive and classic law compared", lead, tiles, [*_over_time(first), _measured(results)]
+    )
 
 
 def _over_time(results: Sequence[Result]) -> list[Markup]:

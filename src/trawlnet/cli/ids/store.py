@@ -150,7 +150,7 @@ def _say(ended: _Ended) -> None:
     tally, rate = ended.tally, ended.tally.stored / max(ended.seconds, 0.001)
     say(
         f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "
-        f"{tally.stored:,} {ended.what} ({tally.repeated:,} were there before), {rate:,.0f}/s"
+        f"{tally.stored:,} {ended.what} ({tally.repeated:,} were already stored), {rate:,.0f}/s"
     )
     if fresh := [one for one in ended.unknown if one not in ended.known_before]:
         named = ", ".join(map(str, fresh[:_MOST_UNKNOWN]))
@@ -162,7 +162,7 @@ def _say(ended: _Ended) -> None:
 
 def _line(tally: StoringCounts, seconds: float) -> str:
     rate = (tally.stored + tally.repeated) / seconds
-    return f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside"
+    return f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} in the poison queue"
 
 
 def _poison(source: str | Path, queue: str) -> str:

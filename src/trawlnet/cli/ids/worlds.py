@@ -142,7 +142,7 @@ def _named(name: str, seed: int, rate: float, hours: float | None) -> Trial:
         case "crash":
             return Trial(name, plain, start, end, _SETTLED, crash_at=_SETTLED)
     raise UsageTrouble(
-        f"--scenario: no {name!r}; there are {', '.join(NAMES)}",
+        f"--scenario: unknown scenario {name!r}; choose one of {', '.join(NAMES)}",
         "trawlnet ids simulate --scenario gap:1m",
     )
 

@@ -59,7 +59,7 @@ def remove(
     if not urls:
         raise CliError(
             f"not in the registry: {harmless(url, _CHARS)}",
-            f"see what is: trawlnet pds list {place}",
+            f"list the registry: trawlnet pds list {place}",
         )
     if not json:
         ban_it = f"trawlnet pds ban {place} {quote(urls[0])}"
@@ -105,7 +105,7 @@ def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[s
         say(f"no longer banned: {host}")
     if not lifted:
         place = Workspace(workspace, "pds", given=located(flags)).place
-        raise CliError(f"not banned: {host}", f"see what is: trawlnet pds bans {place}")
+        raise CliError(f"not banned: {host}", f"list the bans: trawlnet pds bans {place}")
     return Exit.DONE
 
 

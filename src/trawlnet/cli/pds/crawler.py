@@ -56,7 +56,7 @@ async def _open(
     async with open_parts(config, workspace, clock, metrics) as parts:
         yield parts
     for glob in await _unmatched(config, workspace, clock):
-        say(f"hint: nothing that was scanned so far fits --collections {glob}")
+        say(f"hint: no record scanned so far matches --collections {glob}")
 
 
 async def _unmatched(config: PdsConfig, workspace: Path, clock: Clock) -> Sequence[str]:
@@ -104,9 +104,9 @@ def _check_filled(config: PdsConfig, workspace: Path) -> None:
         raise NotReady(
             "the registry has no PDS, and no source of PDSes is named",
             "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions; "
-            f"or enter a PDS: trawlnet pds register {place} URL",
+            f"or register a PDS: trawlnet pds register {place} URL",
         )
-    say("the registry has no PDS, and no source is named: waiting until others enter some")
+    say("the registry has no PDS, and no source is named: waiting for other processes to add one")
 
 
 async def _registered(config: PdsConfig, workspace: Path) -> int:

@@ -86,7 +86,7 @@ def _counts(tally: DiscoveryCounts) -> str:
     if tally.refused:
         words += f", {tally.refused.total():,} refused ({listed(tally.refused)})"
     if tally.unresolved:
-        words += f"; DIDs that lead nowhere: {listed(tally.unresolved)}"
+        words += f"; unresolved DIDs: {listed(tally.unresolved)}"
     return words
 
 
@@ -100,7 +100,7 @@ def register(
 ) -> int:
     """Add one PDS to the registry, after checking that it is one.
 
-    A known PDS that scans gave up becomes due again.
+    A known PDS that was given up becomes due again.
     """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     create(workspace, "pds")
@@ -141,22 +141,22 @@ async def _finding(config: PdsConfig, path: Path, url: str) -> str:
 
 _SPELLINGS = {
     "empty": "the URL is empty",
-    "too_long": "no URL is that long",
+    "too_long": "the URL is too long",
     "not_a_url": "it is not the URL of a server",
-    "scheme": "a PDS is asked by https",
-    "port": "a PDS is asked at port 443",
-    "host": "the DNS has no such names",
+    "scheme": "the URL of a PDS begins with https://",
+    "port": "a PDS must be at port 443",
+    "host": "it is not a valid DNS name",
     "userinfo": "it has a user name before its host",
-    "example": "names of that kind are for examples",
-    "tunnel": "it is a tunnel to somebody's own machine, and soon gone",
+    "example": "the name is reserved for examples",
+    "tunnel": "it is a temporary tunnel to a private machine",
 }
 _FINDINGS = {
-    "forbidden": "it is at an address that is not connected to",
-    "silent": "no connection to it, or no answer",
+    "forbidden": "it is at a private or reserved address",
+    "silent": "it does not accept connections, or does not answer",
     "unwell": "it does not answer describeServer as a PDS does",
     "stranger": "there is a server, but it does not describe itself as a PDS",
     "relay": "it is a relay, not a PDS",
-    "busy": "it asked us to come back later",
+    "busy": "it asked for a later retry",
 }
 
 

@@ -60,8 +60,8 @@ OneSlice = Annotated[
     bool,
     flag(
         "--one-slice",
-        "Stop each scan after --scan-timeout or --max-records-per-pds; the exit code is 0 also "
-        "where more is left.",
+        "Stop each scan after --scan-timeout or --max-records-per-pds, and exit with code 0 even "
+        "if records are left unread.",
     ),
 ]
 

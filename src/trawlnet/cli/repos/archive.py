@@ -98,12 +98,12 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
             say(str(damage))
         if found.damage and (found.block is None or found.segment is None):
             raise CliError(
-                f"{did} cannot be read from {place_shown(place)}: it may be in what is damaged",
+                f"{did} cannot be read from {place_shown(place)}: it may be in a damaged part",
                 _TRY_VERIFY,
             )
         if found.block is None or found.segment is None:
             raise CliError(
-                f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
+                f"{did} is not in {place_shown(place)}", "list its contents: trawlnet repos tally"
             )
         refuse_if_gone(found, did)
         broken = bool(found.damage)
@@ -141,8 +141,8 @@ def _refuse_of_fleet(folder: Path) -> None:
 def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     """Remove blocks that later ones replace or that tombstones cover, and fold deltas.
 
-    A full block takes up the deltas behind it if what they come to can be proven. Each segment is
-    written anew and then swapped in; a kill at any instant loses nothing.
+    The deltas behind a full block are folded into it if the result can be proven. Each segment is
+    rewritten and then swapped in; a kill at any instant loses nothing.
     """
     _refuse_of_fleet(folder)
     # Of the verbs here only this one takes a clock or warns: the others load neither an event loop
@@ -174,7 +174,7 @@ def _folding(done: Compaction, dry_run: bool) -> str:
     return f"{word} {done.deltas:,} deltas into {done.folded:,} repositories, "
 
 
-_TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
+_TRY_VERIFY = "list all damage: trawlnet repos verify"
 
 
 def _damage(counts: Any) -> dict[str, Any]:

@@ -21,15 +21,19 @@ from trawlnet.storage.files import disk_errors, replace_file
 Output = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", show_default=False, help="Write it there [stdout]."
+        "-o",
+        "--output",
+        metavar="FILE",
+        show_default=False,
+        help="Write the CAR to this file [stdout].",
     ),
 ]
 
 
 def car(place: Where, did: Did, output: Output = None) -> int:
-    """Give one repository back as the CAR that its server would send.
+    """Write one repository as the CAR that its server would send.
 
-    Its root is the signed commit; every block is made again from the records.
+    Its root is the signed commit; every block is rebuilt from the records.
     """
     with reading(place):
         found = look_up(place, did)
@@ -37,7 +41,7 @@ def car(place: Where, did: Did, output: Output = None) -> int:
             say(str(damage))
         if found.block is None or found.segment is None:
             raise CliError(
-                f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
+                f"{did} is not in {place_shown(place)}", "list its contents: trawlnet repos tally"
             )
         refuse_if_gone(found, did)
         try:

@@ -30,8 +30,8 @@ def follow(
 ) -> int:
     """Follow firehoses: every change is verified, archived and published as an event.
 
-    Runs until it is stopped, and goes on where it was when it is started again. An account that
-    the archive does not have is fetched when the stream names it.
+    Runs until it is stopped; started again, it continues where it stopped. An account that the
+    archive does not have is fetched when a firehose names it.
     """
     return start(_FOLLOW, workspace, json, flags, dashboard)
 

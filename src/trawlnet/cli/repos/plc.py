@@ -50,7 +50,7 @@ Follow = Annotated[
     flag(
         "--follow",
         "Keep running, and mirror new operations until stopped: by the directory's stream "
-        "where it has one, else by a look every few seconds.",
+        "if it has one, else by polling every few seconds.",
     ),
 ]
 
@@ -105,7 +105,7 @@ def _progress(clock: Clock) -> Callable[[MirrorCounts], None]:
 
 def wait_line(wait: Wait) -> str:
     what = "operations" if wait.was_answered else "answer"
-    return f"no {what} from {wait.url}: {wait.why}; asking again in {wait.seconds:.0f} s"
+    return f"no {what} from {wait.url}: {wait.why}; retrying in {wait.seconds:.0f} s"
 
 
 def _where(config: ReposConfig, path: Path) -> str:

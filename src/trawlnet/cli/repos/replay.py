@@ -176,11 +176,11 @@ def _sum_up(done: ReplayCounts, seconds: float, code: Exit, as_json: bool) -> No
     for damage in done.damage:
         say(f"damaged: {damage}")
     if done.untold:
-        say(f"damaged: {done.untold:,} more places")
+        say(f"damaged: {done.untold:,} more places, not listed")
     say(
         f"{'stopped, saved' if code is Exit.INTERRUPTED else 'replayed'}: {done.records:,} records "
         f"of {done.repos:,} repos from {done.segments:,} segments "
-        f"({done.skipped:,} were replayed before), {done.records / max(seconds, 0.001):,.0f}/s"
+        f"({done.skipped:,} already replayed), {done.records / max(seconds, 0.001):,.0f}/s"
     )
 
 

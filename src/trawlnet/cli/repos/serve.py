@@ -26,7 +26,7 @@ from trawlnet.observe.logs.writer import logging_to
 _PORT = 6008  # As Jetstream has it.
 
 MostClients = Annotated[
-    int, flag("--max-clients N", "Clients that may be connected at the same time.", min=1, max=900)
+    int, flag("--max-clients N", "Most clients connected at the same time.", min=1, max=900)
 ]
 
 

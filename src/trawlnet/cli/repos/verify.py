@@ -73,11 +73,11 @@ def verify(
 ) -> int:
     """Check every byte of an archive: checksums, compression, records, order, index.
 
-    Damage is named as file@offset, on stdout; the exit code is then 1. With --proofs so is each
-    repository that is not what its owner signed, and the record that does not fit.
+    Damage is named as file@offset, on stdout; the exit code is then 1. With --proofs, so is
+    each repository that differs from what its owner signed, and the record that differs.
     """
     if (workspace or plc_url) and not proofs:
-        raise UsageTrouble("-w and --plc-url are for proofs", "add --proofs")
+        raise UsageTrouble("-w and --plc-url need --proofs", "add --proofs")
     names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
     total: _Counts = dict.fromkeys(names, 0)
     prover = _Prover(_look_up(workspace, plc_url), json) if proofs else None
@@ -94,7 +94,7 @@ def verify(
             for damage in verdict.damage:
                 emit(damage_row(damage)) if json else print(damage, flush=True)
             if verdict.untold:
-                say(f"{path}: {verdict.untold:,} more")
+                say(f"{path}: {verdict.untold:,} more damaged places, not listed")
             if verdict.sound and not verdict.finalised:
                 say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
         folded = prove_folded(census, prover.take) if prover else ()

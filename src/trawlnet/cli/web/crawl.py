@@ -148,7 +148,7 @@ def _scrape(path: Path, ask: RunOutput, flags: Mapping[str, Any], part: _WebRole
         return open_scrape(config, workspace, clock, metrics, order, again=part is _SCRAPE)
 
     if is_crawling():
-        say(f"pid {holder(crawling)} is crawling here: this ends after it, with the spool")
+        say(f"pid {holder(crawling)} is crawling here: this command ends after that crawl")
     crawler = replace(WEB, open=opened, verb=part.verb)
     return _run(crawler, path, ask, flags, ("scraper", part.role))
 

@@ -133,7 +133,7 @@ def read_page(lines: Lines, place: ExportCursor, *, allow_private: bool) -> Expo
     if following is None and (place == ExportCursor() or _has_objects(lines)):
         return None
     if following is None or (lines.rows and not rows and _is_foreign(lines, place)):
-        raise Malformed(f"none of its {len(lines.rows)} lines is one")
+        raise Malformed(f"none of its {len(lines.rows)} lines is an operation")
     if following != place:
         return ExportPage(rows, following, False, malformed, was_crowded=place.strictly)
     if place.form is ExportForm.TIME and not place.strictly and place.position:

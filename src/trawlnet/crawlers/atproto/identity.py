@@ -38,7 +38,11 @@ async def resolve(
     tombstone), `refused` ours; anything else may go away."""
     url = document_url(did, plc_url, allow_private=allow_private)
     if url is None:
-        why = "a host that is not asked" if did.startswith("did:web:") else "a method without one"
+        why = (
+            "requests to its host are not allowed"
+            if did.startswith("did:web:")
+            else "its DID method has no document that can be fetched"
+        )
         return Outcome(Reason.REFUSED, detail=f"its document cannot be looked up: {why}")
     answer = await http.get(url, limits=_LIMITS)
     if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
@@ -46,7 +50,7 @@ async def resolve(
     try:
         document = orjson.loads(answer.body)
     except ValueError:
-        return Outcome(Reason.PARSE_ERROR, detail="a DID document that is no JSON")
+        return Outcome(Reason.PARSE_ERROR, detail="a DID document that is not JSON")
     # Any server may hold any file: only a document that names the DID speaks for it.
     if not isinstance(document, dict) or document.get("id") != did:
         return Outcome(Reason.PARSE_ERROR, detail="the document of another DID")

@@ -90,7 +90,7 @@ class PlcMirror:
         try:
             self.tally.stream = await self._listen(place, stored) or self.tally.stream
         except LaneParked:
-            self.tally.stream = "the directory is left alone for now"
+            self.tally.stream = "waiting: requests to the directory are paused"
         except EXPECTED as trouble:
             error = trouble
             self.tally.stream = trouble_from(error, self._directory.url).detail

@@ -31,7 +31,7 @@ def read_line(row: Any, *, allow_private: bool) -> OperationRow:
     entry = parse_log_line(row)
     prev = entry.operation.get("prev")
     if not is_did(entry.did) or not is_cid(entry.cid) or not (prev is None or _is_link(prev)):
-        raise Malformed("an export line with a did, cid or prev that is none")
+        raise Malformed("an export line with an invalid did, cid or prev")
     if entry.seq is not None and not 0 < entry.seq < 1 << 63:
         raise Malformed("an export line with an impossible seq")
     state = _state(entry)

@@ -123,9 +123,9 @@ class ExportReader:
                 return ExportPage((), ExportCursor(ExportForm.TIME), is_last=False)
             if not self._tireless and (tries >= self._attempts() or waits > _RETRY.patience):
                 raise Unanswered(
-                    f"{self._directory.url} does not tell its operations: "
+                    f"{self._directory.url} does not return its operations: "
                     f"{answer.reason}: {answer.detail}",
-                    self._hint("run the same command again to go on"),
+                    self._hint("run the same command again to continue"),
                 )
             await self._put_off(answer, url, tries)
 
@@ -161,7 +161,7 @@ class ExportReader:
         self._idle = self._idle + 1 if before == after and not page.is_last else 0
         if self._idle > _MOST_IDLE:
             raise Unanswered(
-                f"{self._directory.url} tells the same page again and again after {place.position}",
+                f"{self._directory.url} keeps returning the same page after {place.position}",
                 self._hint("look at it with curl"),
             )
 

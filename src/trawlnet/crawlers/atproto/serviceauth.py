@@ -141,6 +141,6 @@ class ServiceAuth:
             self._seen = {once: until for once, until in self._seen.items() if until > now}
         if len(self._seen) >= _MOST_SEEN:
             # Forgetting one that is still valid would let it in again.
-            return Rejected(AuthError.UNAVAILABLE, "too many tokens at once; come back later")
+            return Rejected(AuthError.UNAVAILABLE, "too many tokens at once; try again later")
         self._seen[claim.once] = claim.expires
         return None

@@ -68,10 +68,10 @@ def read_messages(
             lines.append(line)
             position = number
         elif number > position:
-            why = f"it goes on with {number} after {position}"
+            why = f"sequence number {number} follows {position}"
             break
     if odd == len(messages):
-        why = "it tells something else than operations"
+        why = "it sends no operations"
     page = None
     if lines:
         page = read_page(Lines(lines, is_cut=True), place, allow_private=allow_private)

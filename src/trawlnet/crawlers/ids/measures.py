@@ -123,7 +123,7 @@ def _binned(points: Sequence[tuple[float, float]], start: float, end: float) -> 
 
 
 def _steadiness(journal: Journal, warm: float) -> tuple[int, int]:
-    """Changes of the crew, and changes of direction, in samples ten seconds apart."""
+    """Changes of concurrency, and changes of direction, in samples ten seconds apart."""
     samples = [count for at, count in journal.workers if at >= warm][:: int(BIN)]
     steps = [b - a for a, b in pairwise(samples) if a != b]
     turns = sum((a > 0) != (b > 0) for a, b in pairwise(steps))

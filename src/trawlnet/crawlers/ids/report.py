@@ -62,7 +62,7 @@ def _figures(facts: IdsFacts) -> list[Markup]:
         bars("Attempts by result", top(attempts), ExtraColumn("attempts"), first="result"),
         bars("Largest ranges without an answer", _ranges(facts.largest), _IDS, first="range",
              note="gap: skipped by the counter, and surveyed. unsurveyed: between two known ids,"
-                  " and still searched for islands. hole: asked for until patience was used up."
+                  " and still searched for ids. hole: asked for until patience was used up."
                   " The end is not part of a range."),
         columns("Gaps by length", _lengths(facts.gap_lengths), ExtraColumn("gaps"),
                 first="ids, at least"),
@@ -83,7 +83,7 @@ def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     whys = Counter(str(decision.get("reason", "")) for decision in decisions)
     return [
         lines("Ids per second: predicted by a decision, and measured after it", at, rates, "ids/s",
-              note="The latest decisions of the controls."),
+              note="The latest decisions of the pilot."),
         bars("Decisions by reason", top(whys), ExtraColumn("decisions"), first="reason"),
     ]  # fmt: skip
 

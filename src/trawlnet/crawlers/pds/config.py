@@ -55,32 +55,36 @@ class PdsConfig(BaseModel):
     follow: bool = Field(
         False,
         description="Read the firehoses of --relay as well, or of the PDSes themselves without "
-        "one: accounts whose records change are looked at at once.",
+        "one, and scan an account as soon as its records change.",
     )
     from_start: bool = Field(
         False, description="Begin each firehose at the oldest message that its server still has."
     )
     streams: int = Field(
-        100, ge=1, le=10_000, description="Most PDSes whose firehoses are read at a time."
+        100, ge=1, le=10_000, description="Most PDSes whose firehoses are read at the same time."
     )
     look_pause: Seconds = Field(
-        5.0, ge=0, description="Look at one account no sooner than this after the last look at it."
+        5.0,
+        ge=0,
+        description="Shortest time between two scans of one account because of firehose messages.",
     )
     looks_per_minute: float = Field(
-        60.0, gt=0, le=60_000, description="Most accounts of one PDS looked at in a minute."
+        60.0,
+        gt=0,
+        le=60_000,
+        description="Most accounts of one PDS scanned per minute because of firehose messages.",
     )
     pending_looks: int = Field(
         10_000,
         ge=1,
         le=10_000_000,
-        description="Most accounts that wait to be looked at, of one PDS a tenth of them; beyond "
-        "that the PDS is scanned.",
+        description="Most accounts that may wait for such a scan, at most a tenth of them on one "
+        "PDS; when there are more, the whole PDS is scanned.",
     )
     rescan_pause: Seconds = Field(
         600.0,
         ge=0,
-        description="Scan a whole PDS for what firehoses say no sooner than this after its last "
-        "scan.",
+        description="Shortest time between two scans of a whole PDS because of firehose messages.",
     )
     dids: str = Field("", description="Discover the PDSes of the DIDs in this file, one per line.")
     mentions: bool = Field(

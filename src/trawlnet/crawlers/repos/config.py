@@ -69,8 +69,7 @@ class ReposConfig(BaseModel):
     )
     follow: bool = Field(
         False,
-        description="After the crawl, and from its beginning on, follow the firehoses of --relay "
-        "and --pds.",
+        description="Follow the firehoses of --relay and --pds during the crawl and after it.",
     )
     from_start: bool = Field(
         False,
@@ -79,14 +78,14 @@ class ReposConfig(BaseModel):
     resyncs_per_hour: float = Field(
         1000.0,
         gt=0,
-        description="Fetch no more repositories of one PDS in an hour because a firehose asks "
-        "for it.",
+        description="Most repositories of one PDS fetched again per hour because of firehose "
+        "messages.",
     )
     resync_pause: Seconds = Field(
         60.0,
         gt=0,
-        description="Seconds between the first two fetches of one repository that a firehose asks "
-        "for; it doubles with each further one.",
+        description="Wait between the first two fetches of one repository because of firehose "
+        "messages, in seconds; it doubles with each further fetch.",
     )
     follow_memory: Size = Field(
         256 << 20,
@@ -96,8 +95,8 @@ class ReposConfig(BaseModel):
     alert_behind: Seconds = Field(
         ALERT_BEHIND,
         gt=0,
-        description="Alert when a firehose stays further behind than this for as long, or is not "
-        "connected for longer.",
+        description="Alert when a firehose has been further behind than this, or not connected, "
+        "for this long.",
     )
     source: SourceKind | None = Field(
         None,
@@ -110,7 +109,9 @@ class ReposConfig(BaseModel):
     page_size: int = Field(
         50_000, ge=1, le=1_000_000, description="DIDs that the PLC source adds at a time."
     )
-    skip_pds: tuple[str, ...] = Field((), description="Never ask these PDS hosts (host or URL).")
+    skip_pds: tuple[str, ...] = Field(
+        (), description="Never send requests to these PDSes (host or URL)."
+    )
     collections: tuple[str, ...] = Field(
         (), description="Archive only these collections (globs such as app.bsky.graph.*)."
     )
@@ -136,8 +137,8 @@ class ReposConfig(BaseModel):
         2,
         ge=1,
         le=2,
-        description="Format of new segments: 2 keeps what proves each repository, and all cids; "
-        "1 is for readers that know no other.",
+        description="Format of new segments: 2 keeps the proofs of each repository, and all cids; "
+        "1 is for readers that do not support 2.",
     )
     segment_size: Size = Field(
         2 << 30, ge=1024, description="Start a new segment file at this size."
@@ -164,7 +165,7 @@ class ReposConfig(BaseModel):
         10,
         ge=1,
         description="Block a PDS for this run after this many consecutive failures; while streams "
-        "are followed, leave it alone for up to an hour between two attempts instead.",
+        "are followed, wait up to an hour between two attempts instead.",
     )
     attempts: int = Field(
         5, ge=1, le=100, description="Attempts per repository, including the first."

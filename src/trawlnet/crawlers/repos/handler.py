@@ -93,7 +93,7 @@ class ReposHandler:
     async def _left_out(self, work: LeftOutAccount) -> Outcome:
         """Asks nobody. One that can be visited by now is named by the source as such."""
         if await self.census.may_visit(work.did):
-            return Outcome(Reason.OK, detail="it can be visited by now")
+            return Outcome(Reason.OK, detail="it can be visited now")
         return Outcome(work.reason, detail=work.why)
 
     async def _resolve(self, resolution: Resolution) -> Outcome:
@@ -109,7 +109,7 @@ class ReposHandler:
             return self._buried(did, outcome) if rev else outcome
         tasks = await self.census.of_resolved(found, rev)
         if not tasks:
-            return Outcome(Reason.REFUSED, detail=f"its PDS is left alone: {found.pds}")
+            return Outcome(Reason.REFUSED, detail=f"its PDS is excluded by --skip-pds: {found.pds}")
         await self.rates.add({task.lane: [did] for task in tasks})
         return Outcome(Reason.OK, found=tasks)
 
@@ -136,5 +136,5 @@ def _unread(listing: Listing, outcome: Outcome) -> Outcome:
     accounts where it was asked for its listing."""
     is_answer = outcome.reason is Reason.NOT_FOUND
     if listing.what is ListingKind.HOSTS or listing.cursor or not is_answer:
-        return outcome.as_given_up("this listing was not read to its end")
+        return outcome.as_given_up("this listing was not read to the end")
     return outcome

@@ -102,7 +102,7 @@ def check_follow(config: ReposConfig, workspace: Path) -> None:
         )
     if config.redis_address:
         raise NotReady(
-            "what is followed is kept in the workspace, not in Redis", "leave out --store"
+            "following keeps its state in the workspace, not in Redis", "leave out --store"
         )
     if config.archive:
         raise NotReady(

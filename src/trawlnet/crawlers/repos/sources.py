@@ -98,7 +98,7 @@ class PlcSource:
 
 
 _UNHOUSED = {
-    "tombstoned": "the directory says that it is gone",
+    "tombstoned": "the directory reports it as deleted",
     "none": "its document names no PDS",
 }
 _BEYOND_ALL_DIDS = "did:~"

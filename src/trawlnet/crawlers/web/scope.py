@@ -112,7 +112,9 @@ class CapsSection(Section):
 class PageType(Section):
     name: str = Field(pattern=r"^[a-z0-9_]{1,40}$")
     pattern: Pattern
-    priority: int = Field(0, ge=0, le=99, description="Within one depth, lower goes first.")
+    priority: int = Field(
+        0, ge=0, le=99, description="Priority within one depth; lower numbers are crawled first."
+    )
 
 
 class RewriteRule(Section):

@@ -225,7 +225,7 @@ class Stream:
 
     def _open_connection(self) -> Connection:
         if self._connection is None:
-            raise RuntimeError("the response has been let go of")
+            raise RuntimeError("the response was released")
         return self._connection
 
     def _refuse_announced(self) -> None:

@@ -113,7 +113,7 @@ def _of_runaway(look: CrawlState) -> tuple[str, Mapping[str, str]]:
 
 def _of_stall(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     text = f"no attempt has ended for {look.idle / 60:.0f} minutes"
-    return text, {"open tasks": f"{look.workable:,}", "hosts that wait": f"{look.parked:,}"}
+    return text, {"open tasks": f"{look.workable:,}", "hosts waiting": f"{look.parked:,}"}
 
 
 def _of_disk(look: CrawlState) -> tuple[str, Mapping[str, str]]:

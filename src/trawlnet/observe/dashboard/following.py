@@ -111,5 +111,5 @@ def _resyncs(live: Live) -> Markup:
     begun, ended = live.get("resyncs_begun", {}), live.get("resyncs_ended", {})
     rows = [("begun: " + word.replace("_", " "), n) for word, n in top(begun)]
     rows += [("ended: " + word.replace("_", " "), n) for word, n in top(ended)]
-    note = "Why repositories became desynchronized, and what came of it."
+    note = "Why repositories became desynchronized, and how that ended."
     return chart.table("Resyncs", ("cause or result", "repositories"), rows, note=note)

@@ -192,10 +192,12 @@ FOLLOW_WAITING_BYTES = _repos(
 )
 FOLLOW_EVENTS = _repos("trawlnet_follow_events", _C, "Events published.")
 FOLLOW_GAPS = _repos(
-    "trawlnet_follow_gaps", _C, "Times that a firehose did not have what comes after the cursor."
+    "trawlnet_follow_gaps",
+    _C,
+    "Times that a firehose no longer had the messages after the saved cursor.",
 )
 FOLLOW_COMPARING = _repos(
-    "trawlnet_follow_comparing", _G, "Pages of listings to compare because of such gaps."
+    "trawlnet_follow_comparing", _G, "Pages of listings still to be compared because of such gaps."
 )
 
 # Of the pds crawler, as its users know them; observe/metrics/pds.py has the figures.
@@ -230,10 +232,12 @@ PDS_FOLLOW_BEHIND = _pds(
 )
 PDS_FOLLOW_COMMITS = _pds("trawlnet_pds_follow_commits", _C, "Commits read from firehoses.")
 PDS_LOOKS_ASKED = _pds(
-    "trawlnet_pds_looks_asked", _C, "Looks at accounts that firehoses asked for."
+    "trawlnet_pds_looks_asked",
+    _C,
+    "Scans of single accounts requested because of firehose messages.",
 )
-PDS_LOOKS = _pds("trawlnet_pds_looks", _C, "Looks at accounts that were made.")
-PDS_LOOKS_WAITING = _pds("trawlnet_pds_looks_waiting", _G, "Accounts that wait for a look.")
+PDS_LOOKS = _pds("trawlnet_pds_looks", _C, "Scans of single accounts that were made.")
+PDS_LOOKS_WAITING = _pds("trawlnet_pds_looks_waiting", _G, "Accounts that wait for such a scan.")
 
 # Of `pds serve`; observe/metrics/pds.py has the figures.
 REGISTRY_REQUESTS = _pds(

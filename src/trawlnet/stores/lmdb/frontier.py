@@ -43,5 +43,5 @@ def read_frontier(path: Path, rank_of: Callable[[float], int]) -> OpenTasks:
                     if (record := decode_lane(packed)).open:
                         by_lane[record.name] += record.open
     except lmdb.Error as error:
-        raise StoreError(f"cannot look into {path}: {error}", "try again in a while") from error
+        raise StoreError(f"cannot look into {path}: {error}", "try again later") from error
     return OpenTasks(by_rank, by_lane, sum(by_rank.values()) < _MOST)

@@ -52,7 +52,7 @@ class ChdbTables:
     async def stream(self, sql: str, layout: str) -> AsyncIterator[bytes]:
         """In a session that is for questions alone from then on."""
         if why := refusal(sql):
-            raise TablesError(f"not asked: {why}", _REFUSED_HINT)
+            raise TablesError(f"query refused: {why}", _REFUSED_HINT)
         async with self._turn:
             await self._threaded(self._take_questions_only)
             if is_answered_at_once(sql):
@@ -82,7 +82,7 @@ class ChdbTables:
         try:
             result = self._session.query(sql, _ROWS, params=given)
         except RuntimeError as error:
-            raise TablesError(f"the tables refuse: {said(error)}", _HINT) from error
+            raise TablesError(f"the query failed: {said(error)}", _HINT) from error
         return bytes(result.bytes()) if result is not None else b""
 
     def _insert(self, sql: str, block: bytes) -> None:
@@ -91,7 +91,7 @@ class ChdbTables:
                 inserter.append(block)
                 inserter.finish()
         except RuntimeError as error:
-            raise TablesError(f"the tables refuse rows: {said(error)}", _HINT) from error
+            raise TablesError(f"the insert failed: {said(error)}", _HINT) from error
 
     def _take_questions_only(self) -> None:
         if not self._questions_only:
@@ -116,7 +116,7 @@ class ChdbTables:
 
 
 _NO_STREAM = "Streaming query is not supported"
-_NO_QUESTION = "only questions are answered here: SELECT, WITH, SHOW, DESCRIBE, EXPLAIN, EXISTS"
+_NO_QUESTION = "only queries that read are allowed: SELECT, WITH, SHOW, DESCRIBE, EXPLAIN, EXISTS"
 _READONLY = "(READONLY)"
 _TABLES_ALONE = "of these tables alone, without file(), url(), s3() and such, and without SETTINGS"
 _REFUSED_HINT = (

@@ -178,7 +178,7 @@ def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: b
             hint = "grant the account what it lacks; to `repos query`, it need only read"
         elif "UNKNOWN_DATABASE" in str(error):
             hint = "check --clickhouse-database; `repos plc` and `repos replay` make it"
-        raise TablesError(f"the tables refuse: {said(error)}", hint) from error
+        raise TablesError(f"the query failed: {said(error)}", hint) from error
     except (http_error, OSError, driver.Error) as error:
         raise TablesUnreachable(
             f"the ClickHouse server at {address} went away: {_cause(error)}",

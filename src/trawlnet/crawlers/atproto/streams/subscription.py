@@ -130,7 +130,9 @@ class Subscription(Generic[B]):
                 await self._pause(_why(notice), _LONGEST_WAIT if _is_lost(notice) else self._wait)
             except LaneParked as parked:
                 pause = parked.until - self._clock.now() if parked.until < math.inf else math.inf
-                await self._pause("the host is left alone for now", min(pause, _LONGEST_WAIT))
+                await self._pause(
+                    "waiting: requests to the host are paused", min(pause, _LONGEST_WAIT)
+                )
             except EXPECTED as error:
                 trouble = trouble_from(error, self.upstream.url)
                 await self._pause(f"{trouble.reason}: {trouble.detail}", self._wait)

@@ -270,7 +270,7 @@ class AdaptivePilot:
         tries = self._waiting.tries(i)
         if tries.errors >= len(AFTER_ERROR):
             self._waiting.forget(i)
-            return (LedgerEntry(i, i + 1, LedgerMark.MISSED, "errors used up its tries"),)
+            return (LedgerEntry(i, i + 1, LedgerMark.MISSED, "errors used up its attempts"),)
         wait = jittered(AFTER_ERROR[tries.errors], i, tries.total)
         self._waiting.put(i, now + wait, Tries(tries.not_found, tries.errors + 1))
         return ()
@@ -360,7 +360,7 @@ class AdaptivePilot:
 
     def _state(self, now: float) -> str:
         if self._outage.on:
-            return "outage: one canary at a time"
+            return "outage: one probe at a time"
         if self._lookout.stalled:
             return "nothing new: a stall or a gap"
         if self._head.rate is None:

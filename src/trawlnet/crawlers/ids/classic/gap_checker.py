@@ -65,7 +65,7 @@ class GapChecker:
         self.crew = 0
         self._check_at = now + EVERY
         if counters.reading(now, WINDOW).fraction_404 <= GAP_FRACTION:
-            return "no gap: ids are coming again"
+            return "no gap: new ids appear again"
         beyond = max(1.0, self._rate) * max(1.0, now - self._found_at - _PUBLISHED_AFTER)
         step = max(1, int(_TOOTH * beyond))
         count = _COMB_MOST
@@ -81,7 +81,7 @@ class GapChecker:
         self._search = None
         self._check_at = now + EVERY
         if search.first is None:
-            return "runaway: nothing within reach; staying here"
+            return "runaway: no id found within range; the position is unchanged"
         self._walk.jump(search.first)
         self.crossings.confirm(search)
         return f"gap crossed: [{search.start}, {search.first})"

@@ -253,7 +253,7 @@ class ClassicPilot:
     def _offload_again(self, now: float, i: int, job: _Job) -> Sequence[LedgerEntry]:
         if job.tries >= _OFFLOAD_TRIES:
             return self._over(
-                i, job, LedgerMark.MISSED, "not there at the last try of the slow lane"
+                i, job, LedgerMark.MISSED, "not found at the last attempt of the offload lane"
             )
         wait = job.tries * (2 * job.tries + _unit(i, job.tries) * 5 * job.tries)
         heappush(self._waiting, (now + wait, i))

@@ -32,7 +32,7 @@ async def ledger_to_write(
         await ledger.close()
         raise NotReady(
             "this workspace has a ledger of its own, and the one in Redis is empty",
-            "name another workspace with -w to begin anew, or go on without --store",
+            "name another workspace with -w to begin anew, or continue without --store",
         )
     return ledger
 

@@ -62,7 +62,9 @@ class SecondChances:
                 return [LedgerEntry(number, number + 1, LedgerMark.EMBARGOED, "withheld")]
             case AnswerVerdict.NOT_FOUND:
                 return [
-                    LedgerEntry(number, number + 1, LedgerMark.HOLE, "not found when asked again")
+                    LedgerEntry(
+                        number, number + 1, LedgerMark.HOLE, "not found when requested again"
+                    )
                 ]
             case AnswerVerdict.DISABLED | AnswerVerdict.THROTTLED:
                 # Inconclusive about the id.

@@ -14,7 +14,7 @@ _LONGEST = 80  # Characters of a reason.
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A missed id: errors used up its tries."""
+    """A missed id: errors used up its attempts."""
 
     rounds: int = 0  # Second chances so far.
     at: float = 0.0

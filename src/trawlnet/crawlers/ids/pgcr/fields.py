@@ -37,13 +37,13 @@ def id64(value: Any, name: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit():
         number = int(value) if len(value) <= _MOST_DIGITS else 0
     if not _is_whole(number) or not 1 <= number <= MAX_ID:
-        raise Malformed(f"{name} is no 64-bit id: {_shown(value)}")
+        raise Malformed(f"{name} is not a 64-bit id: {_shown(value)}")
     return int(number)
 
 
 def hash32(value: Any, name: str) -> int:
     if not _is_whole(value) or not 0 <= value <= MAX_HASH:
-        raise Malformed(f"{name} is no 32-bit hash: {_shown(value)}")
+        raise Malformed(f"{name} is not a 32-bit hash: {_shown(value)}")
     return int(value)
 
 
@@ -54,7 +54,7 @@ def optional_hash(value: Any, name: str) -> int | None:
 
 def whole(value: Any, name: str) -> int:
     if not _is_whole(value) or abs(value) > MAX_COUNT:
-        raise Malformed(f"{name} is no whole number: {_shown(value)}")
+        raise Malformed(f"{name} is not a whole number: {_shown(value)}")
     return int(value)
 
 
@@ -77,9 +77,9 @@ def instant(value: Any, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise Malformed(f"{name} is no ISO 8601 instant: {_shown(value)}") from None
+        raise Malformed(f"{name} is not an ISO 8601 time: {_shown(value)}") from None
     if moment.tzinfo is None or not _EARLIEST <= moment < _LATEST:
-        raise Malformed(f"{name} is no instant of this game: {_shown(value)}")
+        raise Malformed(f"{name} is not a time at which this game existed: {_shown(value)}")
     return moment.astimezone(UTC)
 
 
@@ -92,7 +92,7 @@ def stat(values: Any, name: str) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Malformed(f"{name} is no number: {_shown(value)}")
+        raise Malformed(f"{name} is not a number: {_shown(value)}")
     if abs(value) > MAX_COUNT:
         raise Malformed(f"{name} is out of range: {_shown(value)}")
     return int(value)

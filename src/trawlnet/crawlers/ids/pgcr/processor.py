@@ -98,7 +98,7 @@ def _report(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 def _require_whole(entries: Sequence[Entry]) -> None:
     """Check every entry: an incomplete report would give wrong figures for all its players."""
     if not entries:
-        raise Malformed("nobody is listed")
+        raise Malformed("no player is listed")
     count = stat(_values(entries[0]), "playerCount")
     if count != len(entries):
         raise Malformed(f"playerCount is {count}, but {len(entries)} are listed")
@@ -107,7 +107,7 @@ def _require_whole(entries: Sequence[Entry]) -> None:
             raise Malformed(f"entry {number} has no extended values")
         _membership(entry)
     if not any(stat(_values(entry), "activityDurationSeconds") > 0 for entry in entries):
-        raise Malformed("nobody has played for any time")
+        raise Malformed("no player has played for any time")
 
 
 def _duration(entries: Sequence[Entry]) -> int:

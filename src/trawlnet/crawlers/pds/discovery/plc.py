@@ -75,7 +75,7 @@ async def _from_export(finder: Finder, url: str, tally: DiscoveryCounts) -> None
     while True:
         page = await patiently(partial(reader.page, place), url, finder.clock, _PARKED)
         if isinstance(page, Outcome):
-            raise Unanswered(f"{url}: {page.detail}", "run the same command again to go on")
+            raise Unanswered(f"{url}: {page.detail}", "run the same command again to continue")
         await finder.tell(tally, _founds(page, tally))
         if page.place.position > place.position:
             await notes.put(name, _note(page.place))

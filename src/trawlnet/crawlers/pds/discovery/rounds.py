@@ -84,7 +84,7 @@ class Rounds:
         while not is_done:
             last = await self._last_round()
             if last.is_worked_on(clock.now()):
-                log.warning("another process looks for PDSes; waiting", extra={"who": last.by})
+                log.warning("another process discovers PDSes; waiting", extra={"who": last.by})
                 ended = await self._ended(last)
                 is_done = ended.text is not None and not ended.by
             else:

@@ -78,7 +78,7 @@ class ScanClient:
             return self.out_of_time()
         except LaneParked as parked:
             wait = max(parked.until - self.parts.clock.now(), 1.0)
-            return put_off(Reason.PARKED, "it was asked to wait before", wait)
+            return put_off(Reason.PARKED, "it asked for a pause earlier, which is not over", wait)
         self.requests += 1
         if isinstance(answer, Response):
             return failed(Reason.REFUSED, "a relay, not a PDS") if _is_relay(answer) else answer

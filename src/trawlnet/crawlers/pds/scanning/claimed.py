@@ -12,7 +12,7 @@ from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.registry.rules import EntryVerdict as Entered
 from trawlnet.tables.registry.rules import PdsRow, PdsSource, Registered
 
-BUSY = "being scanned by another process, or by one that died just now; try again in a while"
+BUSY = "being scanned by another process, or by one that died just now; try again later"
 LOOK_EVERY = 0.5  # Seconds, while another process has the PDS.
 NEXT_FOR = 5.0  # Seconds for which whoever waits is the next; said again at every look.
 

@@ -40,9 +40,11 @@ TablesAway = (TablesUnreachable, TablesBusy, TablesFull)
 _SOON = 900.0  # Seconds until a scan goes on that the trouble of others cut short,
 _REGISTRY_IS_BACK = 30.0  # or that our own registry did: it answers again when this is written.
 
-OUT_OF_TIME = SliceEnd(ScanVerdict.PARTIAL, Reason.OK, "its time is up", SOON)
-MADE_ROOM = SliceEnd(ScanVerdict.PARTIAL, Reason.OK, "accounts of it come first", SOON)
-LOST = SliceEnd(ScanVerdict.PUT_OFF, Reason.PARKED, "claimed by another process meanwhile")
+OUT_OF_TIME = SliceEnd(ScanVerdict.PARTIAL, Reason.OK, "its time limit is reached", SOON)
+MADE_ROOM = SliceEnd(
+    ScanVerdict.PARTIAL, Reason.OK, "its accounts named by a firehose are scanned first", SOON
+)
+LOST = SliceEnd(ScanVerdict.PUT_OFF, Reason.PARKED, "another process has claimed it meanwhile")
 
 
 def failed(reason: Reason, detail: str, again_in: float | None = None) -> SliceEnd:

@@ -153,5 +153,5 @@ def _page(body: bytes, what: str) -> tuple[Sequence[Any], str]:
     if cursor is None or cursor == "":
         return rows, ""
     if not isinstance(cursor, str) or len(cursor) > _LONGEST_CURSOR or not cursor.isprintable():
-        raise Malformed("a page with a cursor that is none")
+        raise Malformed("a page with an invalid cursor")
     return rows, cursor

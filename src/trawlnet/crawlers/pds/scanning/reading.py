@@ -167,7 +167,7 @@ def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
     if after.todo:
         return Stepped(items)
     if repo.bad and not repo.good:
-        detail = f"{repo.bad} records that are not what they claim to be"
+        detail = f"{repo.bad} records that are malformed or belong to another account"
         broken = scan.broken(after, Outcome(Reason.PARSE_ERROR, detail=detail))
         return replace(broken, items=[*items, *broken.items])
     scan.open = None
@@ -200,14 +200,14 @@ async def _circle(scan: Scan, repo: OpenReading, page: RecordsPage) -> str:
         # The first page after an interruption: only the tables remember.
         first = str(page.records[0].uri)
         is_known = await scan.parts.tables.was_seen(scan.key, first, reading)
-    return "a page of records with nothing new" if is_known else ""
+    return "a page of records without a new record" if is_known else ""
 
 
 async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | Halt:
     assert reading.todo
     left = scan.parts.limits.records - scan.tally.found.total()
     if left <= 0:
-        detail = f"{scan.parts.limits.records} records read, the rest comes later"
+        detail = f"{scan.parts.limits.records} records read; the next scan continues"
         return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
     left = min(left, max(_room(scan, reading), 1))
@@ -231,6 +231,6 @@ def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> Stepped:
         gone = replace(reading, rev="", by_names=False)
         return Stepped(scan.nothing_there(gone), outcome=outcome)
     if scan.lacks_describe and is_missing(outcome):
-        detail = "it lists repos and shows none: not a PDS"
+        detail = "it lists repositories and returns none of them: not a PDS"
         return Stepped(end=failed(Reason.REFUSED, detail), outcome=outcome)
     return scan.broken(reading, outcome)

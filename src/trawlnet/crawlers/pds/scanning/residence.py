@@ -63,7 +63,9 @@ async def _look_up(scan: Scan, did: str, *, afresh: bool) -> Identity | Outcome 
     except TimeoutError:
         if left < patience:
             return OUT_OF_TIME
-        return Outcome(Reason.TIMEOUT, detail="its DID document does not come")
+        return Outcome(Reason.TIMEOUT, detail="its DID document could not be fetched in time")
     except LaneParked as parked:
         wait = max(parked.until - scan.now, 1.0)
-        return Outcome(Reason.PARKED, wait=wait, detail="asked to wait before")
+        return Outcome(
+            Reason.PARKED, wait=wait, detail="it asked for a pause earlier, which is not over"
+        )

@@ -89,6 +89,6 @@ def _draw(did: str, salt: str) -> int:
 
 def _told(scan: Scan) -> str:
     return (
-        f"its listing goes on after {scan.progress.pages} pages, and none of the last "
-        f"{scan.progress.strangers} accounts that were looked up lives there, as far as can be told"
+        f"its listing continues after {scan.progress.pages} pages, but none of the last "
+        f"{scan.progress.strangers} accounts that were looked up names this PDS in its DID document"
     )

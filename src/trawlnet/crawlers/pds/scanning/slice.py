@@ -158,7 +158,9 @@ class ScanSlice:
     def _sent_away(self, reason: Reason) -> SliceEnd:
         if reason is Reason.RATE_LIMITED:
             return put_off(reason, "it asked us to slow down", self._wait)
-        return put_off(Reason.PARKED, "it was asked to wait before", max(self._wait, 1.0))
+        return put_off(
+            Reason.PARKED, "it asked for a pause earlier, which is not over", max(self._wait, 1.0)
+        )
 
     async def _told(self) -> Payload | ScanResult:
         if not isinstance(self._step, SliceEnd):

@@ -97,7 +97,7 @@ def circle(scan: Scan, fresh: FreshPage) -> SliceEnd | None:
     if scan.progress.cursor == fresh.before.cursor:
         why = "the cursor of the listing repeats"
     elif not fresh.stored.new:
-        why = "a page of the listing with nobody new"
+        why = "a page of the listing without a new account"
     elif scan.progress.pages >= scan.parts.limits.listing_pages:
         why = f"more than {scan.parts.limits.listing_pages} pages of repos"
     if not why:
@@ -183,7 +183,7 @@ async def conclusion(scan: Scan) -> SliceEnd:
     if not troubles:
         if scan.strangers and not has_wanted:
             if scan.lacks_describe:
-                return failed(Reason.REFUSED, "it lists accounts of others only")
+                return failed(Reason.REFUSED, "it lists only accounts of other PDSes")
             detail = f"{scan.strangers} accounts with records live elsewhere"
             return SliceEnd(ScanVerdict.COMPLETE, Reason.REFUSED, detail, error=detail)
         return SliceEnd(ScanVerdict.COMPLETE, Reason.OK)

@@ -44,7 +44,7 @@ async def take_form(site: SiteContext, request: Request) -> Response:
     url = _field(await body_of(request, "application/x-www-form-urlencoded"), "pds_url")
     answer: Accepted | Declined
     if (wait := site.callers.take(address_of(request), site.desk.clock.now())) > 0.0:
-        answer = Declined(Fault.TOO_MANY, "Too many registrations; try again in a while.", wait)
+        answer = Declined(Fault.TOO_MANY, "Too many registrations; try again later.", wait)
     else:
         answer = await enter(site, url, None)
     if not isinstance(answer, Declined):

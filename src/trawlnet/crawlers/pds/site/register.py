@@ -221,14 +221,14 @@ _DORMANT = (PdsStatus.UNREACHABLE, PdsStatus.NO_CHIVE_RECORDS)
 _LATER = 60.0  # Seconds.
 _NOT_A_URL = "That is not the URL of a server, such as https://pds.example.com"
 _REFUSALS: Mapping[str, str] = {
-    "port": "A PDS is at the usual port of https.",
-    USERINFO: "The URL of a PDS has no user in it: what stands before the @ is not its host.",
-    BANNED: "This registry leaves that host alone.",
+    "port": "A PDS must be at port 443.",
+    USERINFO: "The URL of a PDS has no user name: remove what is before the @.",
+    BANNED: "That host is banned from this registry.",
     OriginRefusal.TOO_LONG: "That URL is too long.",
     OriginRefusal.SCHEME: "The URL of a PDS begins with https://",
-    OriginRefusal.HOST: "That is not a name that a host can have.",
+    OriginRefusal.HOST: "That is not a valid host name.",
     OriginRefusal.ADDRESS: "A PDS has a name; a bare IP address is not accepted.",
-    OriginRefusal.PRIVATE: "That name means something within one network only.",
+    OriginRefusal.PRIVATE: "That name is valid only inside one network.",
     OriginRefusal.EXAMPLE: "That name is reserved for examples.",
     OriginRefusal.TUNNEL: (
         "Tunnels to a machine at home come and go; give the PDS a name of its own."
@@ -240,5 +240,5 @@ _FINDINGS = {
     HostFinding.UNWELL: "The PDS does not answer describeServer as it should.",
     HostFinding.STRANGER: "There is a server, but it does not describe itself as a PDS.",
     HostFinding.RELAY: "That is a relay, not a PDS.",
-    HostFinding.BUSY: "The PDS asked us to come back later.",
+    HostFinding.BUSY: "The PDS asked for a later retry.",
 }

@@ -108,7 +108,7 @@ class Rescue:
                         Task(one.key, one.lane),
                         Reason.PARKED,
                         next=task,
-                        detail="looked for where it lives now",
+                        detail="its present PDS is looked up",
                         at=now,
                     )
                     for one, task in await self._tasks(some)

@@ -123,7 +123,7 @@ class VisitPlanner:
         except ValueError:
             return LeftOutAccount(identity.did, Reason.NOT_FOUND, "its document names no PDS")
         if lane in self.skip:
-            why = f"its PDS is left alone: {identity.pds}"
+            why = f"its PDS is excluded by --skip-pds: {identity.pds}"
             return LeftOutAccount(identity.did, Reason.REFUSED, why)
         return None
 

@@ -113,7 +113,7 @@ class EventLog:
             try:
                 yield decode_event(raw).event
             except Malformed as error:
-                log.warning("line passed over", extra={"error": str(error)})
+                log.warning("line skipped", extra={"error": str(error)})
 
     async def repeat(self, time_us: int) -> None:
         """The same to the server once more, as they are: who is killed between the two has them in
@@ -218,7 +218,7 @@ class EventReader:
                 yield decode_event(line.raw or b"")
             except Malformed as error:
                 where = f"{self._log.files.segment(line.start.segment).name}@{line.start.offset}"
-                log.warning("line passed over", extra={"place": where, "error": str(error)})
+                log.warning("line skipped", extra={"place": where, "error": str(error)})
 
 
 def spool_log(workspace: Path) -> SpoolLog:

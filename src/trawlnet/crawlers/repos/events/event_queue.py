@@ -55,5 +55,5 @@ class EventQueue:
 
     def _end_waiting(self) -> None:
         if self.trouble:
-            log.warning("the event queue confirms again, following goes on")
+            log.warning("the event queue confirms again; following continues")
         self.trouble = ""

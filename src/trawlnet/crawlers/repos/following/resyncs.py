@@ -28,7 +28,7 @@ from trawlnet.engine.task import Task
 
 _AT_ONCE = 500
 _LONGEST_WAIT = 60.0  # Seconds.
-_ASKED_FOR = "asked for by the stream"
+_ASKED_FOR = "requested because of a firehose message"
 _INSTANT = 1e-6  # Seconds: due times are stored in these.
 _FIRST = -0.5  # Score: before visits of the crawl itself, behind listings.
 

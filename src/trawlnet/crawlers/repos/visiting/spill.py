@@ -35,7 +35,7 @@ class Unspillable(Exception):
         return Outcome(
             Reason.NO_SPACE if full else Reason.UNKNOWN,
             wait=_SPACE_WAIT,
-            detail=f"memory is taken, and the disk refused the rest: {self.error.strerror}",
+            detail=f"no memory is free, and writing to disk failed: {self.error.strerror}",
         )
 
 

@@ -112,7 +112,7 @@ class Visitor:
         await self.rates.add({lane: [visit.did]})
         if at := self.turn_at(there):
             put_off = VisitPutOff(visit.did, there.pds, there.key, at)
-            detail = f"its turn at {lane} comes later"
+            detail = f"it waits for its turn on lane {lane}"
             return Outcome(Reason.PARKED, items=[put_off], again=Again.NEVER, detail=detail)
         outcome = await self._try(there, task, lane)
         if isinstance(outcome, RepoIdentity):

@@ -179,7 +179,7 @@ def _trap(target: str, limits: Traps) -> _Trap | None:
     if len(segments) - len(set(segments)) >= limits.max_repeats:
         segment, count = Counter(filter(None, segments)).most_common(1)[0]
         if count > limits.max_repeats:
-            return _Trap("repeating_path", "", f"{segment[:40]} stands there {count} times")
+            return _Trap("repeating_path", "", f"{segment[:40]} occurs {count} times")
     if query and (trap := _query_trap(query, limits)):
         return trap
     first, last = limits.first_year, limits.last_year

@@ -214,7 +214,7 @@ class WebHandler:
                 return Outcome(Reason.LOOP, detail=clean(f"redirected back to {target}"))
             origin, path = halves(target)
             if not (await self._ruling(origin)).rules.allows(path):
-                return Outcome(Reason.REFUSED, detail="redirected to what robots.txt denies")
+                return Outcome(Reason.REFUSED, detail="redirected to a URL that robots.txt denies")
             url = target
 
     async def _get(self, url: str, headers: Mapping[str, str]) -> Response | Trouble:

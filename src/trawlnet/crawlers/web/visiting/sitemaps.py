@@ -82,7 +82,7 @@ class SitemapReader:
         target = location_of(answer)
         found = self._further([SitemapEntry(target)], visit)
         if visit.level >= _MOST_LEVELS:
-            return Outcome(Reason.LOOP, detail="a sitemap that redirects on and on")
+            return Outcome(Reason.LOOP, detail="a sitemap that redirects too often")
         if visit.is_source and found:
             found = [SitemapVisit(found[0].payload["sitemap"], visit.level + 1, True).task()]
         if not found:

@@ -68,7 +68,7 @@ class LiveAlerts:
             fields = {host: _lasting(now.behind[host]) for host in sorted(fresh)[:_NAMED]}
             return [Alert(CRAWLER, BEHIND, text, now.at, Level.WARNING, fields)]
         if before and not self._behind:
-            return [Alert(CRAWLER, BEHIND + OVER, "the stream is caught up with", now.at)]
+            return [Alert(CRAWLER, BEHIND + OVER, "following has caught up", now.at)]
         return []
 
     def _is_behind(self, host: str, seconds: float, at: float) -> bool:

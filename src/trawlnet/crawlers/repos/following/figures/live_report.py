@@ -18,7 +18,7 @@ from trawlnet.observe.reports.rows import grown, over_time, top
 
 _SAMPLES = 10_000
 _COUNTED = {
-    "commits": "commits that came",
+    "commits": "commits received",
     "verified": "commits that passed every check",
     "events": "events published",
     "desynchronized": "repositories desynchronized now",
