@@ -198,7 +198,8 @@ def test_the_last_good_copy_stands_while_its_host_fails(restarted: bool, tmp_pat
     tell(tmp_path, text("User-agent: *\nDisallow: /no"), story)
 
 
-def test_whoever_names_a_time_is_asked_again_then(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [429, 403])
+def test_whoever_names_a_time_is_asked_again_then(tmp_path: Path, status: int) -> None:
     async def story(here: World) -> None:
         cache = here.cache()
         ruling = await cache.ruling(here.origin)
@@ -208,7 +209,7 @@ def test_whoever_names_a_time_is_asked_again_then(tmp_path: Path) -> None:
         here.clock.later = 8.0
         assert (await cache.ruling(here.origin)).trouble is None
 
-    tell(tmp_path, text("", 429, **{"Retry-After": "7"}), story)
+    tell(tmp_path, text("", status, **{"Retry-After": "7"}), story)
 
 
 def test_a_broken_connection_is_tried_again_before_it_counts(tmp_path: Path) -> None:

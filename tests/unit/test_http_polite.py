@@ -323,6 +323,20 @@ def test_so_many_idle_connections_are_kept_and_no_more() -> None:
         ("429 Slow", {"Retry-After": "999999"}, Reason.RATE_LIMITED, 3600.0),
         ("429 Slow", {}, Reason.RATE_LIMITED, None),
         ("503 Busy", {"Retry-After": "9"}, Reason.UNAVAILABLE, 9.0),
+        # As some APIs say "slow down".
+        (
+            "403 Spent",
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9"},
+            Reason.RATE_LIMITED,
+            9.0,
+        ),
+        (
+            "403 No",
+            {"X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "9"},
+            Reason.HTTP_ERROR,
+            None,
+        ),
+        ("403 No", {"Retry-After": "0"}, Reason.HTTP_ERROR, 0.0),
         ("404 Gone", {}, Reason.NOT_FOUND, None),
     ],
 )

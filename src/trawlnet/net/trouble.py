@@ -145,6 +145,14 @@ def reason_for_status(status: int) -> Reason:
     return _STATUSES.get(status, Reason.HTTP_ERROR)
 
 
+def reason_for_answer(status: int, wait: float | None) -> Reason:
+    """`wait`: what the answer says about when to come back."""
+    if status == _FORBIDDEN and wait:
+        return Reason.RATE_LIMITED  # Some APIs say "slow down" with this status.
+    return reason_for_status(status)
+
+
+_FORBIDDEN = 403
 _STATUSES = {
     304: Reason.NOT_MODIFIED,
     404: Reason.NOT_FOUND,

@@ -9,7 +9,7 @@ import orjson
 
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.client.answer import Response
-from trawlnet.net.trouble import clean, reason_for_status
+from trawlnet.net.trouble import clean
 
 _NAMES = {
     "RepoNotFound": Reason.NOT_FOUND,
@@ -21,7 +21,7 @@ _NAMES = {
 
 def error_outcome(response: Response) -> Outcome:
     """For any status but success. The name counts, wherever in the text else it may appear."""
-    reason = reason_for_status(response.status)
+    reason = response.reason
     error = _read(response.body)
     if reason in (Reason.HTTP_ERROR, Reason.NOT_FOUND):
         if error is not None:

@@ -20,7 +20,7 @@ from trawlnet.net.trouble import (
     EXPECTED,
     TooLarge,
     Trouble,
-    reason_for_status,
+    reason_for_answer,
     trouble_from,
 )
 
@@ -54,7 +54,7 @@ class Response:
 
     @property
     def reason(self) -> Reason:
-        return reason_for_status(self.status)
+        return reason_for_answer(self.status, self.wait)
 
 
 def outcome_of(answer: Response | Trouble) -> Outcome:
@@ -108,7 +108,7 @@ class Stream:
 
     @property
     def reason(self) -> Reason:
-        return reason_for_status(self.status)
+        return reason_for_answer(self.status, self.wait)
 
     @property
     def elapsed(self) -> float:

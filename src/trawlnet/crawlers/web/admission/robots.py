@@ -167,11 +167,10 @@ class RobotsCache:
         async with self._http.stream(f"{origin}/robots.txt", limits=self._limits) as stream:
             if isinstance(stream, Trouble):
                 return _no_answer(stream)
-            if stream.status == 429 or stream.status >= 500:
+            if stream.reason is Reason.RATE_LIMITED or stream.status >= 500:
                 detail = f"robots.txt: HTTP {stream.status}"
-                return _Answer(
-                    stream.status, trouble=Outcome(stream.reason, wait=stream.wait, detail=detail)
-                )
+                trouble = Outcome(stream.reason, wait=stream.wait, detail=detail)
+                return _Answer(None, trouble=trouble)
             body = bytearray()
             if 200 <= stream.status < 300:
                 async for piece in stream:

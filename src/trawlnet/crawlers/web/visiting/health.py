@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple, Protocol
 
 from trawlnet.crawlers.metered import Getter
-from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.client.answer import RequestLimits, Stream
 from trawlnet.net.trouble import Trouble
@@ -83,7 +83,7 @@ class HostHealth:
 
 
 def _look_of(answer: Stream) -> HealthCheck:
-    if answer.wait or answer.status == 429:
+    if answer.wait or answer.reason is Reason.RATE_LIMITED:
         detail = f"HTTP {answer.status} for another page"
         return HealthCheck(False, Outcome(answer.reason, wait=answer.wait, detail=detail))
     return HealthCheck(answer.status < 500)
