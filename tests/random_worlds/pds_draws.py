@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from tests.random_worlds.pds_world import COLLECTIONS
+from tests.random_worlds.stated import PLAIN, Stated, stated
 from trawlnet.crawlers.pds.config import PdsConfig
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -35,7 +36,7 @@ class Sickness:
     host: int
     kind: str
     seconds: float
-    wait: int
+    said: Stated = PLAIN
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ ILLS = st.builds(
     st.integers(0, 1),
     st.sampled_from(
         (
-            "429",
+            "busy",
+            "busy",
             "503",
             "dropped",
             "hangs",
@@ -112,7 +114,10 @@ ILLS = st.builds(
         )
     ),
     st.floats(1.0, ILL_FOR),
-    st.sampled_from((1, 9, 10, 11, 61, 700)),
+    # Without a time, 403 is an answer like others.
+    stated(1, 9, 10, 11, 61, 700, statuses=(429, 429, 503, 403)).filter(
+        lambda said: said.status != 403 or said.wait > 0.0
+    ),
 )
 # Some rows of what was read before cannot be read, throughout a scan.
 SPOILING = [
@@ -123,7 +128,7 @@ SPOILING = [
         st.just(host),
         st.just("spoilt"),
         st.floats(HOUR, ILL_FOR),
-        st.sampled_from(range(len(COLLECTIONS))),
+        st.builds(Stated, seconds=st.sampled_from(range(len(COLLECTIONS)))),
     )
     for host in range(len(HOSTS))
 ]
@@ -164,6 +169,8 @@ GLOBS = (
     ("app.bsky.*",),
     ("pub.chive.review.comment", "app.bsky.feed.like"),
     ("pub.*", "app.bsky.feed.*"),
+    ("pub.chive.*.submission", "*.like"),
+    ("pub.chive*",),
 )
 USERS = st.builds(
     User,

@@ -7,10 +7,10 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tests.random_worlds.pds_world import LATENCY, Asked, World, gaps
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.tables.relational.database import Relational, Statement
 from trawlnet.tables.scanned.rows import Table
 
@@ -91,13 +91,28 @@ def tells_the_truth(world: World, configs: Sequence[PdsConfig], kept: Kept) -> N
     """But of who invented accounts: those are left alone for longer than there is time for."""
     honest = [world.url(pds) for pds in world.pdses if world.url(pds) not in world.liars]
     live = {uri: pds for uri, (pds, is_live) in kept.rows.items() if is_live and pds in honest}
+    stored = {uri.split("/")[3] for uri in kept.rows}
+    strange = [name for name in stored if not any(wanted(config, name) for config in configs)]
+    assert not strange, f"wanted by nobody, and stored: {strange}"
     for config in configs:
-        wants = Routes(config.collections).wants
+        wants = partial(wanted, config)
         truth = {uri: pds for uri, pds in world.truth(wants).items() if pds in honest}
         mine = {uri: pds for uri, pds in live.items() if wants(uri.split("/")[3])}
         assert mine.keys() >= truth.keys(), f"missing: {sorted(truth.keys() - mine.keys())[:5]}"
         assert mine.keys() <= truth.keys(), f"gone, and kept: {sorted(mine.keys() - truth)[:5]}"
         assert mine == truth, "found somewhere else"
+
+
+def wanted(config: PdsConfig, collection: str) -> bool:
+    return any(_fits(collection, glob) for glob in config.collections)
+
+
+def _fits(name: str, glob: str) -> bool:
+    """A star stands for any characters; everything else for itself."""
+    head, star, rest = glob.partition("*")
+    if not star or not name.startswith(head):
+        return name == glob
+    return any(_fits(name[end:], rest) for end in range(len(head), len(name) + 1))
 
 
 def withdraws_what_went(world: World, kept: Kept) -> None:
@@ -120,7 +135,7 @@ def keeps_the_pace(world: World, configs: Sequence[PdsConfig]) -> None:
     until: dict[str, float] = defaultdict(lambda: -math.inf)
     for before, asked in gaps(world.log):
         if not _died_with_it(world, before):
-            until[asked.host] = max(until[asked.host], before.at + before.retry_after)
+            until[asked.host] = max(until[asked.host], before.at + before.wait)
         if asked.was_frozen:
             continue  # It was on its way when its process froze, and cannot be called back.
         gap = 60.0 / configs[asked.user].requests_per_minute

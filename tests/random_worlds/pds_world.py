@@ -18,12 +18,14 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from tests.random_worlds.stated import PLAIN, Stated
 from tests.support.pds.sim_answers import answer_pds
 from tests.support.pds.sim_model import PdsLie, SimPds, SimRepo, about_eprint, did_of, eprint
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
+from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.trouble import Trouble
 from trawlnet.tables.relational.database import (
     NO_VALUES,
@@ -36,7 +38,9 @@ from trawlnet.tables.relational.database import (
 
 EPRINT, COMMENT = "pub.chive.eprint.submission", "pub.chive.review.comment"
 TAG, LIKE = "pub.chive.eprint.userTag", "app.bsky.feed.like"
-COLLECTIONS = (EPRINT, COMMENT, TAG, LIKE)
+# Near those that globs name, and not among them.
+NEAR, NEARER = "pub.chives.eprint.submission", "pub-chive.review.comment"
+COLLECTIONS = (EPRINT, COMMENT, TAG, LIKE, NEAR, NEARER)
 PLC = "https://plc.directory"
 LATENCY = 0.05  # Seconds.
 
@@ -46,7 +50,7 @@ class Asked:
     at: float
     host: str
     user: int
-    retry_after: float = 0.0  # What it was answered.
+    wait: float = 0.0  # Seconds that it was asked to stay away.
     was_frozen: bool = False  # Its process stood still between the gate and the socket.
 
 
@@ -56,7 +60,7 @@ class Ill:
 
     kind: str
     until: float
-    wait: int = 0
+    said: Stated = PLAIN  # Of one that wants to be left alone.
 
 
 @dataclass
@@ -150,7 +154,7 @@ class World:
             return self._document(parts.path.removeprefix("/"))
         pds = next(one for one in self.pdses if one.address == host)
         ill = self._ill(host, now)
-        wait = float(ill.wait) if ill.kind == "429" else 0.0
+        wait = ill.said.wait if ill.kind == "busy" else 0.0
         self.log.append(Asked(now, host, user, wait, was_frozen))
         for watch in self._watches:
             watch.see(host, user)
@@ -160,8 +164,8 @@ class World:
             self.liars.add(self.url(pds))
         await asyncio.sleep(LATENCY)
         match ill.kind:
-            case "429":
-                return 429, {"Retry-After": str(ill.wait)}, b"{}"
+            case "busy":
+                return ill.said.status, ill.said.headers(now), b"{}"
             case "503":
                 return 503, {}, b"down"
             case "dropped":
@@ -264,7 +268,8 @@ class SimHttp:
                 return Trouble(Reason.CONNECTION_ERROR, "reset")
         status, sent, body = answer
         told = CIMultiDictProxy(CIMultiDict(sent))
-        wait = float(sent["Retry-After"]) if "Retry-After" in sent else None
+        wait = wait_from(told, loop.time(), limits.longest_wait, status=status)
+        wait = wait if status >= 400 else None
         return Response(status, told, body, url, (), LATENCY, len(body), wait)
 
     def stream(self, url: str, **more: Any) -> Any:
@@ -316,6 +321,8 @@ VALUES: dict[str, Callable[[str, int], dict[str, Any]]] = {
     EPRINT: eprint,
     COMMENT: lambda did, n: about_eprint(did, body=[{"type": "text", "content": f"Well. {n}"}]),
     TAG: lambda did, n: about_eprint(did, tag=f"tag{n}"),
+    NEAR: eprint,
+    NEARER: lambda did, n: about_eprint(did, note=f"{n}"),
     LIKE: lambda did, n: {"subject": {"uri": f"at://{did}"}, "createdAt": "2026-01-02T03:04:05Z"},
 }
 

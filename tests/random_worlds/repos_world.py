@@ -18,13 +18,14 @@ from urllib.parse import parse_qs, urlsplit
 
 from multidict import CIMultiDict
 
+from tests.random_worlds.stated import PLAIN, Stated
 from trawlnet.atproto.identity.keys import parse_did_key
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.rate_limit import wait_from
-from trawlnet.net.trouble import Trouble, reason_for_status
+from trawlnet.net.trouble import Trouble, reason_for_answer
 from trawlnet.sim.atproto.keyring import make_keyring
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.repo import Repo, build_repo
@@ -73,7 +74,7 @@ class Host:
     fails: tuple[int, int] = (0, 0)  # From which request on, and how many in a row.
     failure: str = "500"  # Or "reset", or "hang".
     throttles: int = 0  # Each so-manyth request is refused; 0: none.
-    throttle_wait: int = 7
+    stated: Stated = PLAIN  # What it says then.
     dead: bool = False
     on_relay: bool = True
 
@@ -333,10 +334,10 @@ class WorldHttp:
         if fails:
             given = Answer(503, b"no")
         elif throttled:
-            given = Answer(429, b"", {"Retry-After": str(host.throttle_wait)})
+            given = Answer(host.stated.status, b"", host.stated.headers(start - EPOCH))
         else:
             given = answer(world, url, self._clock.now())
-        wait = host.throttle_wait if throttled else 0.0
+        wait = host.stated.wait if throttled else 0.0
         self._note(Row(name, url, start, self._clock.now(), given.status, wait, run))
         return WorldStream(given, url, self._clock.now())
 
@@ -368,7 +369,7 @@ class WorldStream:
 
     @property
     def reason(self) -> Reason:
-        return reason_for_status(self.status)
+        return reason_for_answer(self.status, self.wait)
 
     async def __aiter__(self) -> AsyncIterator[bytes | Trouble]:
         body = self._given.body

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +56,7 @@ from tests.random_worlds.pds_world import (
     SimHttp,
     World,
 )
+from tests.random_worlds.stated import Stated
 from tests.support.pds.sim_model import SimPds
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
@@ -242,11 +245,11 @@ async def _falls_ill(world: World, ill: Sickness) -> None:
     host = HOSTS[ill.host]
     for name in ACCOUNTS:
         if (home := world.home(name)) is not None and home.address == host:
-            _put(world, name, COLLECTIONS[ill.wait % len(COLLECTIONS)], 900 + ill.requests)
+            _put(world, name, COLLECTIONS[ill.said.seconds % len(COLLECTIONS)], 900 + ill.requests)
     world.look()
     await world.asked_of(host, ill.requests, 0.0)
     until = asyncio.get_running_loop().time() + ill.seconds
-    world.ills.setdefault(host, []).append(Ill(ill.kind, until, ill.wait))
+    world.ills.setdefault(host, []).append(Ill(ill.kind, until, ill.said))
 
 
 def _apply(world: World, event: Event) -> None:
@@ -315,6 +318,14 @@ def calm_user(**more: Any) -> User:
 
 def test_who_is_stopped_while_a_server_wants_to_be_left_alone_says_so_to_the_next() -> None:
     """The wait was known to the process alone, and the next one asked within it."""
-    ill = Sickness(0.0, requests=3, host=0, kind="429", seconds=60.0, wait=9)
+    ill = Sickness(0.0, requests=3, host=0, kind="busy", seconds=60.0, said=Stated(seconds=9))
     stop = Death(requests=4, moment=2.0, pause=0.5, kind="stop")
     check(fixed(ills=(ill,)), [calm_user(deaths=(stop,))])
+
+
+@pytest.mark.parametrize("glob", ["pub.chive.*", "pub.chive.review.comment", "*.eprint.*", "pub.*"])
+def test_names_near_the_wanted_ones_are_told_from_them(glob: str) -> None:
+    """Each account writes in another collection, and some of these differ by one character."""
+    users = [calm_user(), calm_user(begins=100.0)]
+    config = users[0].config.model_copy(update={"collections": (glob,)})
+    check(fixed(homes=(0, 0, 0, 1, 1)), [replace(users[0], config=config), users[1]])

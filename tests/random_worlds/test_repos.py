@@ -37,6 +37,7 @@ from tests.random_worlds.repos_world import (
     WorldHttp,
     WorldMirror,
 )
+from tests.random_worlds.stated import Stated, stated
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.work import did_of
@@ -54,6 +55,10 @@ LONGEST_RUN = 4
 
 runs_of_failures = st.tuples(st.integers(0, 30), st.integers(0, LONGEST_RUN))
 failures = st.sampled_from(("500", "reset", "hang"))
+# Without a time, 403 is an answer like others.
+limits_stated = stated(1, 7, 40, 700, statuses=(429, 429, 503, 403)).filter(
+    lambda said: said.status != 403 or said.wait > 0.0
+)
 
 
 def hosts(sizes: tuple[int, ...]) -> st.SearchStrategy[Host]:
@@ -69,7 +74,7 @@ def hosts(sizes: tuple[int, ...]) -> st.SearchStrategy[Host]:
         fails=runs_of_failures,
         failure=failures,
         throttles=st.sampled_from((0, 0, 0, 5, 23)),
-        throttle_wait=st.sampled_from((1, 7, 40)),
+        stated=limits_stated,
         dead=st.sampled_from((False,) * 7 + (True,)),
         on_relay=st.sampled_from((True,) * 5 + (False,)),
     )
@@ -83,6 +88,7 @@ directories = st.builds(
     fails=runs_of_failures,
     failure=failures,
     throttles=st.sampled_from((0, 0, 37)),
+    stated=limits_stated,
 )
 few_accounts = st.lists(hosts(SMALL_SIZES), min_size=1, max_size=4).map(tuple)
 many_accounts = st.tuples(hosts(LARGE_SIZES), hosts(SMALL_SIZES))
@@ -272,6 +278,10 @@ def spec_of(*hosts: Host, directory: Host = DIRECTORY, **more: Any) -> Spec:
         # Whoever left a dead host was found only if few of those who stayed were asked before.
         (spec_of(replace(GONE, size=60, active=40), Host(7, 2), moving=9), "plc", None),
         (spec_of(replace(GONE, size=60, active=40), Host(7, 2), moving=9), "list", None),
+        # "Slow down" that was said as "forbidden" lost the accounts that met it.
+        (spec_of(Host(60, 9, throttles=5, stated=Stated("x reset", status=403))), "list", None),
+        # A server whose clock is ahead says when to come back by its own.
+        (spec_of(Host(60, 9, throttles=5, stated=Stated("instant", ahead=-7000.0))), "list", None),
         # Accounts that a listing names twice, or that are listed and looked up.
         (spec_of(Host(99, 2, listed_at_once=50, repeats=5)), "relay", None),
     ],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.random_worlds.stated import PLAIN, Stated, stated
 from tests.support.web.scripted import Answer
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
@@ -24,6 +25,7 @@ class Leaf:
     kind: str = "good"
     number: int = 0  # How often it fails, how long it takes, how large it is: by kind.
     links: tuple[tuple[int, str], ...] = ()  # Index of a page, and how the link is written.
+    stated: Stated = PLAIN  # What a busy one says.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Host:
     delay: float | None = None
     sitemap: tuple[int, ...] = ()  # Pages that it names.
     down: tuple[float, float] = (0.0, 0.0)  # Seconds since the beginning; all fails in between.
+    robots_busy: Stated | None = None  # What the first answer for robots.txt is instead.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,14 @@ class World:
     def answer(self, host: str, target: str, times: int, at: float, size: int) -> Answer:
         site = self.hosts[HOSTS.index(host)]
         if target in ("/robots.txt", "/moved.txt"):
-            return _robots(site, target)
+            return _robots(site, target, times, at)
         if site.down[0] <= at < site.down[1]:
             return Answer(502)
         if target == "/sitemap.xml":
             return _sitemap(site, host)
         for page in site.pages:
             if page.path == target:
-                return _answer(site, page, times, size)
+                return _answer(site, page, times, at, size)
         return Answer(404)
 
     def content(self, host: int, page: int, size: int) -> bytes:
@@ -84,7 +87,7 @@ def _anchor(path: str, how: str) -> str:
     return f'<a href="{written}"{rel}>{how}</a>'
 
 
-def _answer(site: Host, page: Leaf, times: int, size: int) -> Answer:
+def _answer(site: Host, page: Leaf, times: int, at: float, size: int) -> Answer:
     body, number = body_of(site, page, size), page.number
     match page.kind:
         case "broken":
@@ -92,9 +95,7 @@ def _answer(site: Host, page: Leaf, times: int, size: int) -> Answer:
         case "flaky" if times < number:
             return Answer(500)
         case "busy" if times < 1:
-            return Answer(429, headers=(("Retry-After", str(number)),))
-        case "closed" if times < 1:
-            return Answer(503, headers=(("Retry-After", str(number)),))
+            return _busy(page.stated, at)
         case "missing":
             return Answer(404)
         case "slow":
@@ -119,7 +120,13 @@ def _answer(site: Host, page: Leaf, times: int, size: int) -> Answer:
             return Answer(body=body)
 
 
-def _robots(site: Host, target: str) -> Answer:
+def _busy(said: Stated, at: float) -> Answer:
+    return Answer(said.status, headers=tuple(said.headers(at).items()), wait=said.wait)
+
+
+def _robots(site: Host, target: str, times: int, at: float) -> Answer:
+    if site.robots_busy and target == "/robots.txt" and times < 1:
+        return _busy(site.robots_busy, at)
     if site.robots == "failing":
         return Answer(503)
     if site.robots in ("none", "forbidden"):
@@ -158,7 +165,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 KINDS = (
     *(("good",) * 6 + ("broken",) * 3),
-    *("flaky", "busy", "closed", "missing", "slow", "moved", "garbage", "cut", "unframed"),
+    *("flaky", "busy", "busy", "missing", "slow", "moved", "garbage", "cut", "unframed"),
     *("gzip", "image", "legacy", "sized"),
 )
 SHAPES: Mapping[str, str] = {
@@ -175,6 +182,10 @@ SHAPES: Mapping[str, str] = {
 WAYS = ("plain", "plain", "plain", "fragment", "dots", "user", "absolute", "space")
 RULES = ("/p/", "/forum", "/t/", "/blog/*/05/", "/*?id=", "/archive/", "/p/1$", "/a/b/", "/")
 numbers = st.integers(0, 12)
+# Without a time, 403 is an answer like others.
+limits_stated = stated(1, 5, 12, 700, statuses=(429, 503, 403)).filter(
+    lambda said: said.status != 403 or said.wait > 0.0
+)
 
 
 @st.composite
@@ -189,14 +200,12 @@ def hosts(draw: st.DrawFn) -> Host:
         broken = n in run
         path = f"/broken/{n}" if broken else _path(shape, n)
         kind = "broken" if broken else kinds[n - len(run)]
-        pages.append(Leaf(path, kind, draw(numbers)))
+        said = draw(limits_stated) if kind == "busy" else Stated()
+        pages.append(Leaf(path, kind, draw(numbers), stated=said))
         parent = 0 if broken else draw(st.integers(0, max(0, n - len(run) - 1)))
         parent += len(run) if parent else 0
         parents.setdefault(parent, []).append((n, draw(st.sampled_from(WAYS))))
-    linked = [
-        Leaf(page.path, page.kind, page.number, tuple(parents.get(n, ())))
-        for n, page in enumerate(pages)
-    ]
+    linked = [replace(page, links=tuple(parents.get(n, ()))) for n, page in enumerate(pages)]
     rules = draw(
         st.lists(st.tuples(st.sampled_from(("Allow", "Disallow")), st.sampled_from(RULES[:-1])),
                  max_size=4, unique_by=lambda rule: rule[1])
@@ -209,6 +218,7 @@ def hosts(draw: st.DrawFn) -> Host:
         draw(st.sampled_from((None, None, 0.7, 3.0, 90.0))),
         tuple(draw(st.lists(st.integers(0, size), max_size=3))),
         (begin, begin + draw(st.sampled_from((5.0, 40.0, 9e9)))) if begin else (0.0, 0.0),
+        draw(st.none() | st.none() | limits_stated),
     )
 
 

@@ -87,6 +87,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     latency: float = 0.0  # Virtual seconds before the first byte.
     raw: bytes | None = None  # Sent instead of all this; then the connection is closed.
+    wait: float | None = None  # What the headers say about when to come back, in whatever form.
 
     def wire(self) -> bytes:
         if self.raw is not None:
@@ -113,7 +114,7 @@ class Asked:
     ended: float  # When the last byte of the answer had been written.
     status: int  # 0 for an answer that is no HTTP.
     headers: Mapping[str, str] = field(default_factory=dict)
-    wait: float = 0.0  # What Retry-After said, in seconds.
+    wait: float = 0.0  # Seconds that it was asked to stay away.
 
 
 Answers = Callable[[str, str, int, float], Answer]  # Host, target, how often asked before, now.
@@ -161,15 +162,18 @@ class ScriptedWeb:
             writer.write(answer.wire())
             await writer.drain()
         finally:
-            told = dict(answer.headers).get("Retry-After", "")
-            status = answer.status if answer.raw is None else 0
-            wait = float(told) if told.isdigit() else 0.0
+            status, wait = answer.status if answer.raw is None else 0, _wait_of(answer)
             self.log.append(Asked(host, target, began, clock.now(), status, headers, wait))
         return answer.raw is None
 
     def hang_up(self) -> None:
         for writer in self._open:
             writer.close()
+
+
+def _wait_of(answer: Answer) -> float:
+    told = dict(answer.headers).get("Retry-After", "")
+    return answer.wait if answer.wait is not None else float(told) if told.isdigit() else 0.0
 
 
 @asynccontextmanager
