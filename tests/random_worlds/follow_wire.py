@@ -21,6 +21,8 @@ from trawlnet.sim.atproto.live.event_log import FirehoseLog, LoggedEvent, error_
 
 LONGEST_FAILURE = 12 * 3600.0  # Seconds.
 _NSID = "com.atproto.sync.subscribeRepos"
+_FIRST = 1000  # Logs begin at multiples of it, or one behind.
+_GARBAGE = b"\xff\x00 no frame at all"
 
 
 class LivingHttp(WorldHttp):
@@ -122,6 +124,8 @@ class WorldSocket:
         if (broken := self._break()) is not None:
             return broken
         event = self._log.after(self._seq, 1)[0]
+        if event.seq % _FIRST in self._sockets.world.spec.firehose.poison:
+            return _GARBAGE
         self._seq = event.seq
         self._sockets.sent[self._host] += 1
         return json_text(event) if self._sockets.world.spec.firehose.is_json else event.frame()
@@ -144,7 +148,7 @@ class WorldSocket:
                 self._end(error_frame("ConsumerTooSlow", "drawn"))
                 return self._first.popleft()
             case "garbage":
-                return b"\xff\x00 no frame at all"
+                return _GARBAGE
             case "huge":
                 raise TooLarge("drawn")
             case _:

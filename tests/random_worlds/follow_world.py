@@ -40,6 +40,8 @@ class Firehose:
     window: int = 100_000  # Messages that can still be had.
     # After so many messages of an upstream: "close", "slow", "garbage", "huge" or "odd".
     breaks: tuple[tuple[int, str], ...] = ()
+    # Instead of these messages of an upstream, by number, only garbage ever comes.
+    poison: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

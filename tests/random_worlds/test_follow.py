@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.follow_runs import Following, Kill, Plan
 from tests.random_worlds.follow_world import Act, Firehose, FollowSpec, LivingWorld
+from trawlnet.crawlers.repos.following.live_store import look_at_live
 from trawlnet.sim.atproto.live.relay_stream import Mischief
 
 ACTS = ("write",) * 12 + (
@@ -52,6 +53,7 @@ firehoses = st.builds(
         max_size=4,
         unique_by=lambda one: one[0],
     ).map(tuple),
+    poison=st.lists(st.integers(0, 80), max_size=2, unique=True).map(tuple) | st.just(()),
 )
 specs = st.builds(
     FollowSpec,
@@ -207,6 +209,20 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
 )
 def test_what_was_found_stays_mended(spec: FollowSpec, plan: Plan) -> None:
     follow(spec, plan)
+
+
+@pytest.mark.parametrize("upstreams", ["relay", "pdses"])
+@pytest.mark.parametrize("is_inclusive", [False, True])
+def test_a_message_that_can_never_be_read_stops_nobody(
+    upstreams: str, is_inclusive: bool, tmp_path: Path
+) -> None:
+    """What it may have said, and what came while it was tried again, is compared."""
+    acts = (*written(*(0, 1, 2) * 2), Act("leave", 1, 1.0, 3), *written(*(0, 2) * 10, pause=20.0))
+    firehose = Firehose(is_inclusive, poison=(15, 22))
+    world = LivingWorld(FollowSpec(6, 1, 3, acts, firehose))
+    Following(world, tmp_path, Plan("follow", upstreams, False, False, PLAIN)).judge()
+    look = look_at_live(tmp_path / "net" / "state" / "repos")
+    assert look is not None and look.figures.gaps == 2
 
 
 def test_who_repeats_the_message_at_the_cursor_tells_things_in_order(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from trawlnet.crawlers.repos.following.figures.live_alerts import (
     REJECTED,
     REJECTED_LEAST,
     REJECTED_SPAN,
+    UNREADABLE,
     LiveAlerts,
     StreamsNow,
 )
@@ -154,3 +155,13 @@ def test_silence_ends_an_alert_about_failures() -> None:
     assert titles(rules.looked(StreamsNow(300, {}, {}, 100, {"bad_car": 100}))) == []
     later = StreamsNow(1 + REJECTED_SPAN, {}, {}, 100, {"bad_car": 100})
     assert titles(rules.looked(later)) == [REJECTED + OVER]
+
+
+def test_each_time_that_messages_are_passed_over_is_told_of_once() -> None:
+    rules = LiveAlerts(LIMIT)
+    told = [
+        rules.looked(StreamsNow(at, {}, {}, 0, {}, {"a.example": 0, "b.example": passed_over}))
+        for at, passed_over in enumerate((0, 1, 1, 2, 2))
+    ]
+    assert [titles(alerts) for alerts in told] == [[], [UNREADABLE], [], [UNREADABLE], []]
+    assert "b.example" in told[1][0].text and "a.example" not in told[1][0].text

@@ -194,7 +194,13 @@ FOLLOW_EVENTS = _repos("trawlnet_follow_events", _C, "Events published.")
 FOLLOW_GAPS = _repos(
     "trawlnet_follow_gaps",
     _C,
-    "Times that a firehose no longer had the messages after the saved cursor.",
+    "Times that the messages after the saved cursor of a firehose were gone, or unreadable.",
+)
+FOLLOW_PASSED_OVER = _repos(
+    "trawlnet_follow_passed_over",
+    _C,
+    "Times that following went on behind messages that cannot be read.",
+    "upstream",
 )
 FOLLOW_COMPARING = _repos(
     "trawlnet_follow_comparing", _G, "Pages of listings still to be compared because of such gaps."

@@ -19,6 +19,7 @@ class UpstreamFigures:
     host: str
     is_connected: bool
     behind: float | None  # Seconds; None before the first message.
+    passed_over: int  # Times that it was joined behind messages that cannot be read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class FollowMeter(Collector):
         yield by_label(names.FOLLOW_BEHIND, behind)
         connected = {one.host: float(one.is_connected) for one in now.upstreams}
         yield by_label(names.FOLLOW_CONNECTED, connected)
+        passed_over = {one.host: one.passed_over for one in now.upstreams}
+        yield by_label(names.FOLLOW_PASSED_OVER, passed_over)
         yield by_label(names.FOLLOW_FRAMES, now.frames)
         yield alone(names.FOLLOW_VERIFIED, now.verified)
         yield by_label(names.FOLLOW_REJECTED, now.rejected)

@@ -31,10 +31,15 @@ class StreamNotice(NamedTuple):
     is_gap: bool = False  # Messages after the cursor are gone.
     trouble: str = ""  # How the connection broke.
     infos: int = 0  # Messages of this kind.
+    is_garbled: bool = False  # It broke because of what came.
 
     @property
     def ends(self) -> bool:
         return self.error is not None or self.refusal is not None
+
+    @property
+    def is_unreadable(self) -> bool:
+        return self.refusal is not None or self.is_garbled
 
 
 class StreamPosition(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor, seconds_of
 from trawlnet.crawlers.atproto.streams.messages import StreamNotice
+from trawlnet.crawlers.atproto.streams.reconnection import LONGEST_WAIT, Reconnection
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate, LaneParked
@@ -21,7 +22,7 @@ from trawlnet.net.client.socket_ends import SocketLimits
 from trawlnet.net.client.websocket import WebSocket, open_websocket
 from trawlnet.net.guard import Guard
 from trawlnet.net.lane import lane_of
-from trawlnet.net.trouble import EXPECTED, trouble_from
+from trawlnet.net.trouble import EXPECTED, BadAnswer, TooLarge, trouble_from
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ METHOD = "com.atproto.sync.subscribeRepos"
 FUTURE = "FutureCursor"
 _BATCH_FRAMES = 500
 _GATHER = 0.05  # Seconds that a first message waits for others.
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # Seconds before connecting again, doubling.
 _QUIET = 30.0  # Seconds without a message after which a server has told all that it has.
+_GARBLED = (TooLarge, BadAnswer)  # What the WebSocket brings is no message.
 _LOOK_BACK = 1000  # Numbers, at a server whose messages do not come in order.
 
 
@@ -100,11 +101,12 @@ class Subscription(Generic[B]):
         self.is_connected = False
         self.trouble = ""  # Why it is not, in words.
         self.began = asyncio.Event()  # It was connected once.
+        self.passed_over = 0  # Times that it was joined behind what could not be read.
         self._dialler = dialler
         self._clock = dialler.clock
         self._reader = reader
         self._from_start = from_start
-        self._wait = _FIRST_WAIT
+        self._again = Reconnection()
         self.away_since = dialler.clock.now()  # While it is not connected.
         self._last: B | None = None  # That is durable.
         self._publishing_since = math.inf  # When the batch came that is made durable now.
@@ -127,15 +129,17 @@ class Subscription(Generic[B]):
         while True:
             try:
                 notice = await self._read_once()
-                await self._pause(_why(notice), _LONGEST_WAIT if _is_lost(notice) else self._wait)
+                self._again.end(notice)
+                wait = LONGEST_WAIT if _is_lost(notice) else self._again.wait
+                await self._pause(_why(notice), wait)
             except LaneParked as parked:
                 pause = parked.until - self._clock.now() if parked.until < math.inf else math.inf
                 await self._pause(
-                    "waiting: requests to the host are paused", min(pause, _LONGEST_WAIT)
+                    "waiting: requests to the host are paused", min(pause, LONGEST_WAIT)
                 )
             except EXPECTED as error:
                 trouble = trouble_from(error, self.upstream.url)
-                await self._pause(f"{trouble.reason}: {trouble.detail}", self._wait)
+                await self._pause(f"{trouble.reason}: {trouble.detail}", self._again.wait)
 
     async def _pause(self, why: str, seconds: float) -> None:
         if self.trouble != why:
@@ -144,16 +148,19 @@ class Subscription(Generic[B]):
         if self.is_connected:
             self.away_since = self._clock.now()
         self.is_connected, self.trouble = False, why
-        self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        self._again.put_off()
         await self._clock.sleep(seconds)
 
     async def _read_once(self) -> StreamNotice:
         """Until the connection ends, and why it did."""
         async with AsyncExitStack() as stack:
-            cursor = self._cursor()
+            is_behind = self._again.passes_over(self._clock.now())
+            cursor = None if is_behind else self._cursor()
             async with self._dialler.gate.turn(lane_of(self.upstream.url)):
                 opened = self._dialler.open(self.upstream, cursor)
                 socket = await stack.enter_async_context(opened)
+            if is_behind:
+                self._pass_over()
             if self._from_start:
                 await self._reader.rewind(self.upstream)
             elif cursor is None:
@@ -162,6 +169,14 @@ class Subscription(Generic[B]):
             self.is_connected, self.trouble = True, ""
             self.began.set()
             return await self._read(socket)
+
+    def _pass_over(self) -> None:
+        log.warning(
+            "firehose joined behind what cannot be read", extra={"host": self.upstream.host}
+        )
+        self._again.pass_over(self._clock.now())
+        self.passed_over += 1
+        self._from_start = False
 
     def _cursor(self) -> int | None:
         if self._from_start:
@@ -182,21 +197,24 @@ class Subscription(Generic[B]):
                     messages = await _gather(socket, self._dialler.batch_bytes)
                 except EXPECTED as error:
                     trouble = trouble_from(error, self.upstream.url)
-                    return StreamNotice(trouble=f"{trouble.reason}: {trouble.detail}")
+                    why = f"{trouble.reason}: {trouble.detail}"
+                    return StreamNotice(trouble=why, is_garbled=isinstance(error, _GARBLED))
                 self._listening_since = math.inf
                 batch = await self._reader.check(self.upstream, messages, seen)
-                seen = batch.seq
+                is_news, seen = batch.seq > seen, batch.seq
                 if publishing is not None:
                     await publishing
-                publishing = group.create_task(self._publish(batch))
+                publishing = group.create_task(self._publish(batch, is_news=is_news))
                 if batch.notice.ends:
                     return batch.notice
 
-    async def _publish(self, batch: B) -> None:
+    async def _publish(self, batch: B, *, is_news: bool) -> None:
         self._publishing_since = self._clock.now()
         await self._reader.publish(batch)
         self._publishing_since = math.inf
-        self._wait, self._from_start = _FIRST_WAIT, False
+        if is_news:
+            self._again.go_on()
+            self._from_start = False
         self._last = batch
         at = seconds_of(batch.time)
         self._lag = 0.0 if at is None else max(0.0, self._clock.now() - at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trawlnet.observe.alerts.rules import OVER
@@ -12,6 +12,7 @@ from trawlnet.observe.alerts.shapes import Alert, Level
 
 CRAWLER = "repos"
 BEHIND, AWAY, REJECTED = "firehose behind", "firehose not connected", "verification fails"
+UNREADABLE = "firehose unreadable"
 ALERT_BEHIND = 300.0  # Seconds, unless the config has another number.
 # Share of the limit by which a delay must shrink within the limit: then it is being caught up with,
 # in ten times the delay at the latest.
@@ -31,6 +32,8 @@ class StreamsNow:
     away: Mapping[str, float]  # Since when, by host, of the others.
     frames: int  # Messages in this run.
     rejected: Mapping[str, int]  # By reason, over all runs.
+    # By host, how often messages were passed over that cannot be read.
+    passed_over: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Delay(NamedTuple):
@@ -49,11 +52,13 @@ class LiveAlerts:
         self._delays: dict[str, _Delay] = {}  # By host.
         self._away: frozenset[str] = frozenset()
         self._is_rejecting = False
+        self._passed_over: Mapping[str, int] = {}
         self._past: deque[StreamsNow] = deque()  # As long as the span, and one before.
 
     def looked(self, now: StreamsNow) -> list[Alert]:
         """Once a second or so."""
-        return [*self._look_behind(now), *self._look_away(now), *self._look_rejected(now)]
+        streams = [*self._look_behind(now), *self._look_away(now), *self._look_unreadable(now)]
+        return [*streams, *self._look_rejected(now)]
 
     def _look_behind(self, now: StreamsNow) -> list[Alert]:
         before = self._behind
@@ -95,6 +100,17 @@ class LiveAlerts:
         if before and not self._away:
             return [Alert(CRAWLER, AWAY + OVER, "every firehose is connected again", now.at)]
         return []
+
+    def _look_unreadable(self, now: StreamsNow) -> list[Alert]:
+        """Over at once: the stream goes on behind them."""
+        fresh = Counter(now.passed_over) - Counter(self._passed_over)
+        self._passed_over = now.passed_over
+        if not fresh:
+            return []
+        text = (
+            f"passed over what cannot be read, and compare what it may have said: {_named(fresh)}"
+        )
+        return [Alert(CRAWLER, UNREADABLE, text, now.at, Level.WARNING)]
 
     def _look_rejected(self, now: StreamsNow) -> list[Alert]:
         self._past.append(now)

@@ -84,7 +84,9 @@ class LiveMeter:
         if (behind := self._behind()) is not None:
             yields["seconds behind"] = round(behind)
         frames = self._follower.kinds.total()
-        seen = StreamsNow(now, self._delays(), self._absences(), frames, figures.rejected)
+        passed_over = {one.upstream.host: one.passed_over for one in self._streams}
+        looked = (now, self._delays(), self._absences(), frames, figures.rejected, passed_over)
+        seen = StreamsNow(*looked)
         for alert in self._outputs.rules.looked(seen):
             self._outputs.alerts.tell(alert)
 
@@ -119,7 +121,9 @@ class LiveMeter:
         kinds = self._follower.kinds
         return FollowFigures(
             [
-                UpstreamFigures(one.upstream.host, one.is_connected, one.behind(now))
+                UpstreamFigures(
+                    one.upstream.host, one.is_connected, one.behind(now), one.passed_over
+                )
                 for one in self._streams
             ],
             {str(kind): kinds[kind] for kind in FrameKind},
