@@ -373,17 +373,20 @@ def _status_on(one: Living, host: int) -> str:
 
 
 def _listing(world: LivingWorld, host: int, query: Mapping[str, str]) -> Answer:
-    listed = [one for one in world.accounts.values() if _status_on(one, host) != "deleted"]
-    start = int(query.get("cursor", "0"))
-    end = start + min(world.spec.page, int(query["limit"]))
+    """A cursor stays where it is when accounts before it leave."""
+    numbered = enumerate(world.accounts.values(), 1)
+    listed = [(at, one) for at, one in numbered if _status_on(one, host) != "deleted"]
+    last = int(query.get("cursor", "0"))
+    later = [(at, one) for at, one in listed if at > last]
+    here = later[: min(world.spec.page, int(query["limit"]))]
     rows = []
-    for one in listed[start:end]:
+    for _, one in here:
         status = _status_on(one, host)
         said = {} if status == "active" else {"status": status}
         head = str(one.story.head.cid) if one.story else ""
         row = {"did": one.did, "head": head, "rev": one.state.rev, "active": not said}
         rows.append({**row, **said})
-    return _json({"repos": rows} | ({"cursor": str(end)} if end < len(listed) else {}))
+    return _json({"repos": rows} | ({"cursor": str(here[-1][0])} if len(here) < len(later) else {}))
 
 
 def _document(world: LivingWorld, did: str) -> Answer:

@@ -200,6 +200,11 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
             ),
             Plan("follow", "relay", False, False, SLOW | {"resyncs_per_hour": 20.0, "workers": 1}),
         ),
+        # The world itself left an account out of its listing when another one left.
+        (
+            FollowSpec(0, 1, 5, (*written(0), Act("leave", 0, 0.0, 0)), page=2, latency=0.001),
+            Plan("crawl", "relay", False, False, SLOW | {"workers": 1}),
+        ),
         # One that was back before its directory was asked was withdrawn for a moment.
         (
             FollowSpec(0, 2, 1, (Act("move", 0, 1.0, 0), Act("move", 0, 0.2, 0))),
