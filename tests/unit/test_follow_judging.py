@@ -31,7 +31,7 @@ from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.events.event import IdentityEvent, RecordEvent
 from trawlnet.crawlers.repos.following.frames import check_frames
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
-from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
+from trawlnet.crawlers.repos.following.judging import IdentityDoubt, Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.live import CommitEvent, LiveRepo
@@ -215,7 +215,7 @@ def test_a_wrong_signature_is_doubted_first_and_rejected_after_a_lookup(court: C
     court.state = replace(court.state, key=KEYS[2].did_key)
     frame = frame_of(court.next_commit())
     judge = court.judge(frame)
-    assert judge.doubted == {DID}
+    assert judge.doubts == {IdentityDoubt(DID, HOME)}
     assert not judge.change.rejected
     assert len(court.held) == 1
     assert not judge.events
@@ -248,7 +248,9 @@ def test_a_server_is_believed_about_its_own_accounts_only(court: Court) -> None:
     assert court.judge(frame, upstream=PDS).change.verified == 1
     judge = court.judge(frame, upstream=STRANGER)
     assert not judge.events
-    assert judge.doubted == {DID}
+    assert judge.doubts == {IdentityDoubt(DID, STRANGER.url)}, (
+        "it is the stranger who asks for a lookup"
+    )
     judge = court.judge(frame, upstream=STRANGER, is_final=True)
     assert judge.change.rejected == {"wrong_host": 1}
 
@@ -271,7 +273,7 @@ def test_an_identity_is_passed_on_and_looked_up(court: Court) -> None:
     frame = IdentityFrame(7, DID, "2026-01-01T00:00:00Z", "a.example")
     judge = court.judge(frame)
     assert judge.events == [IdentityEvent(DID, "a.example", 7, frame.time)]
-    assert judge.doubted == {DID}
+    assert judge.doubts == {IdentityDoubt(DID, HOME)}
     assert court.judge(frame, upstream=STRANGER).events == []
 
 
@@ -312,7 +314,7 @@ def test_an_unknown_account_that_left_is_visited(court: Court, active: bool) -> 
 def test_a_server_says_nothing_about_the_accounts_of_others(court: Court) -> None:
     judge = court.judge(account_frame(active=False), upstream=STRANGER)
     assert not judge.change.due
-    assert judge.doubted == {DID}
+    assert judge.doubts == {IdentityDoubt(DID, STRANGER.url)}
 
 
 def test_commits_of_an_inactive_account_are_rejected_and_its_server_is_asked(court: Court) -> None:

@@ -205,6 +205,12 @@ FOLLOW_PASSED_OVER = _repos(
 FOLLOW_COMPARING = _repos(
     "trawlnet_follow_comparing", _G, "Pages of listings still to be compared because of such gaps."
 )
+FOLLOW_LOOKUPS_WAITING = _repos(
+    "trawlnet_follow_lookups_waiting", _G, "Identities in doubt that wait to be looked up."
+)
+FOLLOW_LOOKUPS_DROPPED = _repos(
+    "trawlnet_follow_lookups_dropped", _C, "Identities in doubt that were not, for want of room."
+)
 
 # Of the pds crawler, as its users know them; observe/metrics/pds.py has the figures.
 PDS_SCAN_DURATION = _pds(

@@ -38,6 +38,8 @@ class FollowFigures:
     waiting_frames: int
     waiting_bytes: int
     comparing: int  # Pages of listings.
+    lookups_waiting: int  # Of identities in doubt,
+    lookups_dropped: int  # and those for which there was no room.
 
 
 class FollowMeter(Collector):
@@ -64,3 +66,5 @@ class FollowMeter(Collector):
         yield alone(names.FOLLOW_EVENTS, now.events)
         yield alone(names.FOLLOW_GAPS, now.gaps)
         yield alone(names.FOLLOW_COMPARING, now.comparing)
+        yield alone(names.FOLLOW_LOOKUPS_WAITING, now.lookups_waiting)
+        yield alone(names.FOLLOW_LOOKUPS_DROPPED, now.lookups_dropped)

@@ -27,7 +27,7 @@ from trawlnet.crawlers.repos.following.frames import (
     check_messages,
 )
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
-from trawlnet.crawlers.repos.following.judging import Judge, JudgeRules
+from trawlnet.crawlers.repos.following.judging import IdentityDoubt, Judge, JudgeRules
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.following.live_store import (
     LiveChange,
@@ -74,7 +74,7 @@ class Follower:
     wanted: Collection[str] | None  # DIDs; None: all.
     zstd_level: int
     # Called with accounts whose identity is in doubt, and when there are visits to make.
-    on_doubt: Callable[[Collection[str]], None] = lambda dids: None
+    on_doubt: Callable[[Collection[IdentityDoubt]], None] = lambda doubts: None
     on_due: Callable[[], None] = lambda: None
     on_listed: Callable[[], None] = lambda: None  # And when a listing was read to its end.
     # Held by everything that changes states.
@@ -239,8 +239,8 @@ class Follower:
         change.events += len(judge.events)
         change.published_us = parts.events.last_us
         await self.save(change)
-        if judge.doubted:
-            self.on_doubt(judge.doubted)
+        if judge.doubts:
+            self.on_doubt(judge.doubts)
         if change.due or change.gaps:
             self.on_due()
 

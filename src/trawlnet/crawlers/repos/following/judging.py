@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -40,6 +41,14 @@ class Rejection(StrEnum):
     LONG_DID = "long_did"
 
 
+class IdentityDoubt(NamedTuple):
+    """The identity of an account is to be looked up."""
+
+    did: str
+    # URL of the PDS that asks for it: the one that is followed, or that a relay speaks for.
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeRules:
     """What does not change from batch to batch."""
@@ -63,7 +72,7 @@ class Judge:
     change: LiveChange = field(default_factory=LiveChange)
     deltas: dict[str, RepoDelta] = field(default_factory=dict)
     events: list[RepoEvent] = field(default_factory=list)
-    doubted: set[str] = field(default_factory=set)  # Accounts whose identity is to be looked up.
+    doubts: set[IdentityDoubt] = field(default_factory=set)
 
     def apply(self, upstream: Upstream, one: CheckedFrame) -> None:
         frame = one.frame
@@ -181,8 +190,8 @@ class Judge:
     def _on_identity(self, upstream: Upstream, frame: IdentityFrame) -> None:
         if self._is_heard_from(upstream, frame.did):
             self.events.append(IdentityEvent(frame.did, frame.handle, frame.seq, frame.time))
-        if frame.did in self.states:
-            self.doubted.add(frame.did)
+        if (state := self.states.get(frame.did)) is not None:
+            self._look_up(upstream, frame.did, state)
 
     def _on_account(self, upstream: Upstream, frame: AccountFrame) -> None:
         """The word of a server, and not signed: a visit finds out, and then it is published."""
@@ -193,7 +202,8 @@ class Judge:
                 self.resync(frame.did, LiveState(), ResyncCause.ACCOUNT)
             return
         if not self._is_heard_from(upstream, frame.did):
-            self.doubted.add(frame.did)  # A server that the account has left, or is coming to.
+            # A server that the account has left, or is coming to.
+            self._look_up(upstream, frame.did, state)
         elif state.standing is not (Standing.SYNCHRONIZED if frame.active else Standing.INACTIVE):
             self.resync(frame.did, state, ResyncCause.ACCOUNT)
 
@@ -227,9 +237,13 @@ class Judge:
             self._reject(one.frame.did, state, why)
             return
         self.change.held.append(one)
-        self.doubted.add(one.frame.did)
+        self._look_up(one.upstream, one.frame.did, state)
         # In case that the directory does not answer.
         self.check_later(one.frame.did, state)
+
+    def _look_up(self, upstream: Upstream, did: str, state: LiveState) -> None:
+        is_own = upstream.is_pds or not state.pds
+        self.doubts.add(IdentityDoubt(did, upstream.url if is_own else state.pds))
 
     def _reject(self, did: str, state: LiveState | None, why: Refusal | Rejection) -> None:
         """A frame that is not believed changes nothing. It may yet be a clumsy one about a real

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity, Resolver
+from trawlnet.crawlers.repos.following.judging import IdentityDoubt
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome
@@ -15,10 +16,91 @@ from trawlnet.engine.ports import Clock
 
 log = logging.getLogger(__name__)
 
-_WORKERS = 4
-_WAITING = 10_000  # Accounts; further ones are not looked up: a visit that is due checks them.
+_PLC_WORKERS = 4
+# An account of did:web has a server of its own, which may take half a minute for each answer: so
+# these wait beside those of the directory, and no PDS has more than so many workers at a time.
+_WEB_WORKERS, _WEB_SHARE = 16, 4
+_WAITING = 10_000  # Doubts, of each kind; further ones are dropped: a visit that is due checks.
 _REMEMBERED = 100_000  # Accounts that were looked up lately.
 _PARKED = 5.0  # Seconds until a directory that is left alone is tried again.
+_LOOK_EVERY = 1.0  # Seconds, for accounts that may be looked up again.
+
+
+class FairQueue:
+    """Doubts by the PDS that they come from, each PDS in its turn."""
+
+    def __init__(self, most: int, share: int) -> None:
+        self._most = most
+        self._share = share  # So many of one source may be in hand at a time.
+        self._waiting: OrderedDict[str, OrderedDict[IdentityDoubt, None]] = OrderedDict()
+        self._in_hand: Counter[str] = Counter()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, doubt: IdentityDoubt) -> bool:
+        return doubt in self._waiting.get(doubt.source, ())
+
+    def add(self, doubt: IdentityDoubt) -> bool:
+        """Whether all found room: else the newest doubt of a source that has more than its share
+        was dropped."""
+        if doubt in self:
+            return True
+        mine = self._waiting.setdefault(doubt.source, OrderedDict())
+        mine[doubt] = None
+        self._count += 1
+        if self._count <= self._most:
+            return True
+        if len(mine) * len(self._waiting) < self._count:
+            mine = max(self._waiting.values(), key=len)
+        self.remove(next(reversed(mine)))
+        return False
+
+    def take(self) -> IdentityDoubt | None:
+        """It is in hand until `done`."""
+        for source, doubts in self._waiting.items():
+            if self._in_hand[source] < self._share:
+                doubt = next(iter(doubts))
+                self._waiting.move_to_end(source)
+                self.remove(doubt)
+                self._in_hand[source] += 1
+                return doubt
+        return None
+
+    def done(self, doubt: IdentityDoubt) -> None:
+        self._in_hand[doubt.source] -= 1
+        if not self._in_hand[doubt.source]:
+            del self._in_hand[doubt.source]
+
+    def remove(self, doubt: IdentityDoubt) -> None:
+        doubts = self._waiting[doubt.source]
+        del doubts[doubt]
+        self._count -= 1
+        if not doubts:
+            del self._waiting[doubt.source]
+
+    def all(self) -> list[IdentityDoubt]:
+        return [doubt for doubts in self._waiting.values() for doubt in doubts]
+
+
+class _Desk:
+    """Workers for one kind of DID."""
+
+    def __init__(self, workers: int, share: int) -> None:
+        self.workers = workers
+        self.queue = FairQueue(_WAITING, share)
+        self.news = asyncio.Event()
+
+    async def next(self) -> IdentityDoubt:
+        while (doubt := self.queue.take()) is None:
+            self.news.clear()
+            await self.news.wait()
+        return doubt
+
+    def end(self, doubt: IdentityDoubt) -> None:
+        self.queue.done(doubt)
+        self.news.set()
 
 
 class IdentityLookups:
@@ -33,61 +115,74 @@ class IdentityLookups:
         self._learn = learn
         self._clock = clock
         self._pause = pause  # Seconds between two lookups of one account.
-        self._waiting: OrderedDict[str, None] = OrderedDict()
+        self._plc = _Desk(_PLC_WORKERS, _PLC_WORKERS)
+        self._web = _Desk(_WEB_WORKERS, _WEB_SHARE)
         self._recent: OrderedDict[str, float] = OrderedDict()  # When each may be again.
-        self._later: set[str] = set()  # They are added again when they may be.
-        self._news = asyncio.Event()
+        self._later = FairQueue(_WAITING, 0)  # They are added again when they may be.
+        self._is_later = asyncio.Event()
+        self.dropped = 0  # Doubts, in this run.
 
-    def add(self, dids: Collection[str]) -> None:
-        for did in dids:
-            if len(self._waiting) < _WAITING:
-                self._waiting[did] = None
-        self._news.set()
+    def __len__(self) -> int:
+        """Doubts that wait."""
+        return len(self._plc.queue) + len(self._web.queue) + len(self._later)
+
+    def add(self, doubts: Collection[IdentityDoubt]) -> None:
+        for doubt in doubts:
+            desk = self._web if doubt.did.startswith("did:web:") else self._plc
+            self.dropped += not desk.queue.add(doubt)
+            desk.news.set()
 
     async def run(self, control: Control) -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(_WORKERS):
-                group.create_task(self._work())
+            group.create_task(self._bring_back())
+            for desk in (self._plc, self._web):
+                for _ in range(desk.workers):
+                    group.create_task(self._work(desk))
 
-    async def _work(self) -> None:
+    async def _work(self, desk: _Desk) -> None:
         while True:
-            while not self._waiting:
-                self._news.clear()
-                await self._news.wait()
-            did, _ = self._waiting.popitem(last=False)
-            if (wait := self._wait(did)) > 0:
-                # Not left out: a key may change twice in a minute.
-                self._put_off(did, wait)
-            else:
-                await self._look_up(did)
+            doubt = await desk.next()
+            try:
+                if self._is_recent(doubt.did):
+                    # Not left out: a key may change twice in a minute.
+                    self.dropped += not self._later.add(doubt)
+                    self._is_later.set()
+                else:
+                    await self._look_up(doubt)
+            finally:
+                desk.end(doubt)
 
-    def _put_off(self, did: str, wait: float) -> None:
-        """One timer for an account, however often somebody brings it into doubt."""
-        if did not in self._later and len(self._later) < _WAITING:
-            self._later.add(did)
-            asyncio.get_running_loop().call_later(wait, self._add_again, did)
+    async def _bring_back(self) -> None:
+        while True:
+            if not self._later:
+                self._is_later.clear()
+                await self._is_later.wait()
+            await self._clock.sleep(_LOOK_EVERY)
+            now = self._clock.now()
+            due = [one for one in self._later.all() if self._recent.get(one.did, 0.0) <= now]
+            for doubt in due:
+                self._later.remove(doubt)
+            self.add(due)
 
-    def _add_again(self, did: str) -> None:
-        self._later.discard(did)
-        self.add([did])
-
-    def _wait(self, did: str) -> float:
+    def _is_recent(self, did: str) -> bool:
+        """Else it is from now on."""
         now = self._clock.now()
-        if (wait := self._recent.get(did, 0.0) - now) > 0:
-            return wait
+        if self._recent.get(did, 0.0) > now:
+            return True
         self._recent[did] = now + self._pause
         self._recent.move_to_end(did)
         while len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
-        return 0.0
+        return False
 
-    async def _look_up(self, did: str) -> None:
+    async def _look_up(self, doubt: IdentityDoubt) -> None:
+        did = doubt.did
         try:
             found = await self._resolver.resolve(did)
         except LaneParked:
             await self._clock.sleep(_PARKED)
             self._recent.pop(did, None)
-            self.add([did])
+            self.add([doubt])
             return
         if isinstance(found, Outcome):
             extra = {"did": did, "reason": str(found.reason), "detail": found.detail}

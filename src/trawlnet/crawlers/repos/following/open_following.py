@@ -89,7 +89,7 @@ async def followed(
     await sink.recover()
     await follower.recover()
     outputs = MeterOutputs(metrics.yields, LiveAlerts(config.alert_behind), metrics.alerts)
-    meter = LiveMeter(follower, streams, clock, outputs)
+    meter = LiveMeter(follower, streams, lookups, clock, outputs)
     FollowMeter(metrics, meter.figures)
     source = None if parts.feed is None else parts.feed.source
     return replace(

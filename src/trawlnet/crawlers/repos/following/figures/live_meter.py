@@ -17,6 +17,7 @@ from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.frames import FrameKind
 from trawlnet.crawlers.repos.following.judging import Rejection
 from trawlnet.crawlers.repos.following.live_state import ResyncCause, ResyncEnd
+from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
@@ -44,11 +45,13 @@ class LiveMeter:
         self,
         follower: Follower,
         streams: Sequence[Subscription[Any]],
+        lookups: IdentityLookups,
         clock: Clock,
         outputs: MeterOutputs,
     ) -> None:
         self._follower = follower
         self._streams = streams
+        self._lookups = lookups
         self._clock = clock
         self._outputs = outputs
         self._at_first = follower.figures
@@ -137,6 +140,8 @@ class LiveMeter:
             len(held),
             held.bytes,
             figures.comparing,
+            len(self._lookups),
+            self._lookups.dropped,
         )
 
     def facts(self) -> Mapping[str, Any]:
@@ -147,6 +152,7 @@ class LiveMeter:
         row |= {
             "commits_per_s": round(self._rate(), 1),
             "waiting": {"frames": len(held), "bytes": held.bytes},
+            "lookups": {"waiting": len(self._lookups), "dropped": self._lookups.dropped},
             "upstreams": {one.upstream.host: _upstream_row(one, now) for one in self._streams},
         }
         troubles = {one.upstream.host: one.trouble for one in self._streams if one.trouble}
