@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trawlnet.engine.ports import Clock, Counts, Failure, Handler, Page, Sink, Source, Store
     from trawlnet.engine.rules import Manners, RetryPolicy
     from trawlnet.engine.task import Task
+    from trawlnet.hinted import UnknownFormat
     from trawlnet.net.agent import user_agent
     from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
     from trawlnet.net.clock import SystemClock
@@ -61,6 +62,7 @@ _ROOMS = {
     "engine.ports": "Clock Counts Failure Handler Page Sink Source Store",
     "engine.rules": "Manners RetryPolicy",
     "engine.task": "Task",
+    "hinted": "UnknownFormat",
     "net.agent": "user_agent",
     "net.client.answer": "RequestLimits Response outcome_of",
     "net.clock": "SystemClock",
@@ -128,6 +130,7 @@ __all__ = [
     "TablesError",
     "Task",
     "Trouble",
+    "UnknownFormat",
     "__version__",
     "crawl",
     "lane_of",

@@ -10,3 +10,10 @@ class Hinted(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class UnknownFormat(Hinted):
+    """What a newer version of trawlnet has written: it is not read, and stays as it is."""
+
+    def __str__(self) -> str:
+        return f"{self.message} (hint: {self.hint})"

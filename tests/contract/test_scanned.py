@@ -28,7 +28,7 @@ from trawlnet.tables.scanned.rows import (
     Table,
     WalkProgress,
 )
-from trawlnet.tables.scanned.scanned import _STEPS, Scanned
+from trawlnet.tables.scanned.scanned import STEPS, Scanned
 
 PDS_URL = "https://pds.village.social"
 PDS = ScanKey(PDS_URL, ScanScope("s", lambda collection: True), "me")
@@ -339,7 +339,7 @@ def test_walks_of_an_older_version_go_on(where: Path | str) -> None:
         db = await open_relational(where)
         try:
             await migrate_registry(db)
-            await migrate_relational(db, "scanned", _STEPS[:1])
+            await migrate_relational(db, "scanned", STEPS[:1])
             progress = "1, 1, 0, 0, 'next', '', 1, 1000, 1000, 's', 'yes', 5.0, '[\"a.b.c\"]', 'c'"
             await db.run(
                 Statement(
@@ -368,7 +368,7 @@ def test_a_reading_of_a_version_that_counted_pages_goes_on(where: Path | str) ->
         db = await open_relational(where)
         try:
             await migrate_registry(db)
-            await migrate_relational(db, "scanned", _STEPS[:3])
+            await migrate_relational(db, "scanned", STEPS[:3])
             row = f"'{PDS_URL}', '{PDS.scope.digest}', '{ALICE}', '', 'r1', 1, 1, 1, 1, 4, 'r1'"
             todo = "'[\"a.b.c\"]', 'c', 3, 0, 0, ''"
             await db.run(Statement("r", f"INSERT INTO scan_repos VALUES ({row}, {todo})"))

@@ -10,6 +10,7 @@ import zstandard
 
 from trawlnet.archive.format import index as rcaindex
 from trawlnet.archive.format import rca
+from trawlnet.hinted import UnknownFormat
 
 HEADER = rca.Header(created_at_us=0x0102030405060708, repo_count=3, index_offset=0x1000)
 # Written out by hand from the format's tables.
@@ -157,7 +158,7 @@ def test_a_found_entry_looks_like_no_number_beside_it() -> None:
     ("at", "value", "what"),
     [
         (0, b"X", "magic"),
-        (8, b"\x03", "version 3"),
+        (8, b"\0", "version 0"),
         (24, b"\x05\x00", "inside the header"),
     ],
 )
@@ -167,6 +168,13 @@ def test_a_bad_header_is_named(at: int, value: bytes, what: str) -> None:
     with pytest.raises(rca.RcaError, match=what) as caught:
         rca.parse_header(bytes(damaged))
     assert caught.value.offset == at
+
+
+def test_a_header_of_a_newer_version_is_no_damage() -> None:
+    newer = bytearray(HEADER_BYTES)
+    newer[8] = rca.NEWEST + 1
+    with pytest.raises(UnknownFormat, match=r"here\.rca has format version 3; .* reads 1 to 2"):
+        rca.parse_header(bytes(newer), "here.rca")
 
 
 @pytest.mark.parametrize("at", range(len(BLOCK_BYTES)))

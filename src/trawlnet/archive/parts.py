@@ -45,7 +45,7 @@ def kept_of(objects: Objects, part: str, size: int, dids: Collection[bytes]) -> 
     """The blocks of these DIDs in a part. Raises SinkError for one that is not as it was made."""
     read = partial(objects.read, path_of(part))
     try:
-        header = rca.parse_header(read(rca.HEADER_SIZE, 0))
+        header = rca.parse_header(read(rca.HEADER_SIZE, 0), f"{objects.url}/{path_of(part)}")
         found = read_entries(read, header.index_offset, size - rca.FOOTER_SIZE)
         entries = [entry for entry in found if entry.did in dids]
     except (rca.RcaError, FileNotFoundError) as error:

@@ -7,7 +7,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,10 +139,11 @@ class Segment:
 
 
 def open_segment(path: Place) -> Segment:
-    """Look at both ends of a file. Raises RcaError if it is no archive, OSError if unreadable."""
+    """Look at both ends of a file. Raises RcaError if it is no archive, UnknownFormat if a newer
+    version wrote it, OSError if unreadable."""
     with _opened(path) as fd:
         size = os.fstat(fd).st_size if isinstance(fd, int) else fd.size
-        header = rca.parse_header(pread(fd, rca.HEADER_SIZE, 0))
+        header = rca.parse_header(pread(fd, rca.HEADER_SIZE, 0), path)
         footer, damage = None, None
         try:
             footer = _footer(fd, size, header) if header.index_offset else _early_footer(fd, size)
@@ -161,6 +162,13 @@ def find_segments(place: Place) -> list[Place]:
     if not found:
         raise NoArchive(f"there are no segments (*{SUFFIX}) in {place}")
     return found
+
+
+def check_versions(place: Path) -> None:
+    """For whoever would find out in the midst of its work. Raises UnknownFormat."""
+    for path in [place] if place.is_file() else sorted(place.glob(f"*{SUFFIX}")):
+        with suppress(rca.RcaError, FileNotFoundError), path.open("rb") as file:
+            rca.parse_header(file.read(rca.HEADER_SIZE), path)
 
 
 def size_of(path: Place) -> int:

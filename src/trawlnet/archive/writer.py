@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trawlnet.archive.format import rca
-from trawlnet.archive.reader import Segment, number_of, open_segment, segment_name
+from trawlnet.archive.reader import (
+    Segment,
+    check_versions,
+    number_of,
+    open_segment,
+    segment_name,
+)
 from trawlnet.archive.recovery import Recovered, cut_and_continue, examine, sound_blocks
 from trawlnet.archive.segment_file import CheckedBlock, SegmentFile, complete_header, create_segment
 from trawlnet.engine.durable import fsync_path, make_directory
@@ -150,6 +156,7 @@ class SegmentWriter:
 
     def _recover(self) -> None:
         """Finalise or continue what is unfinished; at most the last segment stays open."""
+        check_versions(self.folder)
         for leftover in self.folder.glob(".*.tmp"):
             leftover.unlink()
         self._last = _last_number(self.folder)

@@ -16,12 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trawlnet import __version__
+from trawlnet.archive.reader import check_versions
 from trawlnet.cli.accelerators import DoctorFinding, DoctorMark, accelerator_findings
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.flags import Folder, Json
 from trawlnet.cli.common.output import emit, size
 from trawlnet.cli.common.verb import Verb
+from trawlnet.hinted import UnknownFormat
 from trawlnet.loading import EXTRAS
+from trawlnet.storage.workspace_format import check_formats
 
 _LIBRARIES = (
     "httptools",
@@ -62,6 +65,7 @@ def _findings(workspace: Path) -> Iterator[DoctorFinding]:
     yield _file_system(folder)
     yield _disk(folder)
     yield _open_files()
+    yield from _formats(workspace)
 
 
 def _python() -> DoctorFinding:
@@ -147,6 +151,19 @@ def _open_files() -> DoctorFinding:
         hint = f"ulimit -n {hard if hard > 0 else 65536}"
         return DoctorFinding("open files", DoctorMark.MISSING, f"only {soft} at once", hint)
     return DoctorFinding("open files", DoctorMark.OK, f"{soft} at once")
+
+
+def _formats(workspace: Path) -> Iterator[DoctorFinding]:
+    """Of a workspace that is there: whether this version understands what is in it."""
+    if not workspace.is_dir():
+        return
+    try:
+        check_formats(workspace)
+        check_versions(workspace / "archive")
+    except UnknownFormat as unknown:
+        yield DoctorFinding("formats", DoctorMark.BAD, unknown.message, unknown.hint)
+    else:
+        yield DoctorFinding("formats", DoctorMark.OK, "this version reads what is there")
 
 
 DOCTOR = Verb(examine, "doctor")

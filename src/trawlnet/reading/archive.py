@@ -19,7 +19,7 @@ from trawlnet.archive.changes.states import FoldedRepo, folded_repos
 from trawlnet.archive.format.rca import Form
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.lookup import records as records_of
-from trawlnet.archive.reader import Damage, Place, Segment, find_segments
+from trawlnet.archive.reader import Damage, Place, Segment, check_versions, find_segments
 from trawlnet.archive.remote import remote
 from trawlnet.archive.tally import open_all
 from trawlnet.reading.arrow import pyarrow, reader_of
@@ -119,10 +119,13 @@ class Archive:
 
 def open_archive(place: str | Path) -> Archive:
     """A folder of segments, one segment, or `s3://BUCKET/FOLDER`, whose address and keys are in
-    the same variables as for the commands. Raises NoArchive if there is none."""
+    the same variables as for the commands. Raises NoArchive if there is none, and UnknownFormat if
+    a newer version of trawlnet wrote one of the segments."""
     text = str(place)
     where = remote(text, s3_options(os.environ)) if text.startswith(SCHEME) else Path(place)
     find_segments(where)
+    if isinstance(where, Path):
+        check_versions(where)
     return Archive(where)
 
 

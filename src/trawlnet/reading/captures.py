@@ -12,6 +12,7 @@ from trawlnet.captures.blobs import read_blob
 from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.role import ROLES, read_all
 from trawlnet.reading.arrow import pyarrow, reader_of
+from trawlnet.storage.workspace_format import check_format
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -42,8 +43,10 @@ class Captures:
 
 
 def open_captures(workspace: str | Path) -> Captures:
-    """The captures of a `trawlnet web` workspace. Raises FileNotFoundError if it has none."""
+    """The captures of a `trawlnet web` workspace. Raises FileNotFoundError if it has none, and
+    UnknownFormat if a newer version of trawlnet wrote it."""
     folder = Path(workspace)
+    check_format(folder / "state" / "web")
     if not any((folder / role.log).is_dir() for role in ROLES):
         raise FileNotFoundError(
             f"there are no captures in {folder}: name the workspace of a `trawlnet web crawl`"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import orjson
 
 from trawlnet.reading.arrow import pyarrow
+from trawlnet.storage.workspace_format import check_formats
 from trawlnet.tables.clickhouse.open import opened_to_read
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 
@@ -26,7 +27,8 @@ _FOLDER = "tables"  # Of a workspace.
 
 def query(where: str | Path | ClickHouseServer, sql: str) -> Iterator[dict[str, Any]]:
     """The rows of an answer, read while they are asked for. `where` is a workspace, whose
-    tables another process may write meanwhile, or a server. Repeated rows count once."""
+    tables another process may write meanwhile, or a server. Repeated rows count once. Raises
+    UnknownFormat for the workspace of a newer version of trawlnet."""
     rest = b""
     for piece in _pieces(where, sql, "JSONEachRow"):
         *lines, rest = (rest + piece).split(b"\n")
@@ -107,6 +109,7 @@ async def _next(answer: AsyncGenerator[bytes]) -> bytes | None:
 
 
 def _folder_of(workspace: Path) -> Path:
+    check_formats(workspace)
     folder = workspace.resolve() / _FOLDER
     if not folder.is_dir():
         raise FileNotFoundError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from trawlnet.hinted import UnknownFormat
 from trawlnet.malformed import Malformed
 from trawlnet.native.checksum import crc32
 from trawlnet.native.zstd import ZstdError, read_frame
@@ -113,15 +114,22 @@ def encode_header(header: Header) -> bytes:
     return (fields + crc).ljust(HEADER_SIZE, b"\0")
 
 
-def parse_header(data: Buffer) -> Header:
+def parse_header(data: Buffer, whose: object = "the segment") -> Header:
+    """Raises RcaError for what is no header, and UnknownFormat for one of a newer version: that is
+    no damage, and whoever goes on beyond damage must not go on beyond it."""
     if len(data) < HEADER_SIZE:
         raise RcaError(0, f"a header of {len(data)} bytes, expected {HEADER_SIZE}")
     magic, version, _flags, created, count, index_offset = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise RcaError(0, "not an archive: the magic bytes are missing")
+    if version > NEWEST:
+        raise UnknownFormat(
+            f"{whose} has format version {version}; this version of trawlnet reads 1 to {NEWEST}",
+            "use the version of trawlnet that made it; if none did, its header is damaged: move it "
+            "to another folder",
+        )
     if version not in VERSIONS:
-        what = f"format version {version}; this version of trawlnet reads 1 to {NEWEST}"
-        raise RcaError(8, what + (" (a newer one is needed)" if version > NEWEST else ""))
+        raise RcaError(8, f"format version {version}, which there never was")
     if index_offset and index_offset < HEADER_SIZE:
         raise RcaError(24, f"an index at {index_offset}, inside the header")
     return Header(created, count, index_offset, version)

@@ -13,7 +13,7 @@ import typer
 
 from trawlnet.cli.common.complaint import complain
 from trawlnet.crawlers.errors import NotReady, PartlyRead, Unanswered
-from trawlnet.hinted import Hinted
+from trawlnet.hinted import Hinted, UnknownFormat
 from trawlnet.loading import extra_of
 from trawlnet.net.redact import redact
 from trawlnet.storage.errors import SinkBusy, SinkError, SinkUnreachable
@@ -104,7 +104,7 @@ def explain(error: BaseException) -> ErrorMessage | None:
             return ErrorMessage(error.message, error.hint, Exit.USAGE)
         case SinkBusy() | TablesBusy():
             return ErrorMessage(error.message, error.hint, Exit.IN_USE)
-        case StoreError() | SinkError() | TablesError():
+        case StoreError() | SinkError() | TablesError() | UnknownFormat():
             return ErrorMessage(error.message, error.hint, Exit.ERROR)
         case typer.Abort() | KeyboardInterrupt():
             return ErrorMessage("interrupted", "", Exit.INTERRUPTED)

@@ -12,6 +12,7 @@ from trawlnet.cli.common.settings import C, Settings, load_settings
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.web.keys import VARIABLES
 from trawlnet.loading import load
+from trawlnet.storage.workspace_format import check_format
 
 _MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web": "WebConfig"}
 
@@ -39,7 +40,9 @@ SECTIONS = _Sections()
 def load_section(
     workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
 ) -> Settings[C]:
-    """Read the effective config of the workspace's crawler."""
+    """Read the effective config of the workspace's crawler. Raises UnknownFormat before any of it
+    is read: what a newer version wrote there could only be mistaken for mistakes."""
+    check_format(workspace.state)
     crawler = workspace.crawler
     return load_settings(
         crawler,

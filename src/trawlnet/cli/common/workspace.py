@@ -15,10 +15,10 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from trawlnet.cli.common.errors import CliError, InUse, NoWorkspace
+from trawlnet.cli.common.errors import InUse, NoWorkspace
 from trawlnet.engine.durable import make_directory
 from trawlnet.net.redact import redact
-from trawlnet.storage.files import replace_file
+from trawlnet.storage.workspace_format import check_format, stamp_format
 
 _NO_FLAGS: Mapping[str, Any] = MappingProxyType({})
 _PROBES = 5  # Tries: `status` holds the lock for an instant to see whether it is free.
@@ -227,34 +227,3 @@ def _blocks(path: Path) -> int:
         return path.lstat().st_blocks * 512  # POSIX counts blocks of this size everywhere.
     except FileNotFoundError:
         return 0
-
-
-VERSION = 1
-_FILE = "format"
-_FAMILY = "trawlnet workspace "
-
-
-def check_format(state: Path) -> None:
-    """Refuse state that a newer version wrote; state without a number is of version 1."""
-    try:
-        text = (state / _FILE).read_text("utf-8", "replace").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    number = text.removeprefix(_FAMILY)
-    known = text.startswith(_FAMILY) and number.isascii() and number.isdigit()
-    if not known:
-        raise CliError(
-            f"{state / _FILE} does not say {_FAMILY + str(VERSION)!r}",
-            "restore that file, or name another workspace with -w",
-        )
-    if int(number[:9]) > VERSION:
-        raise CliError(
-            f"the workspace has format {number[:9]}, this version of trawlnet reads {VERSION}",
-            "use the newer trawlnet that wrote it, or name another workspace with -w",
-        )
-
-
-def stamp_format(state: Path) -> None:
-    """Record the format version for later versions of trawlnet."""
-    if not (state / _FILE).exists():
-        replace_file(state / _FILE, f"{_FAMILY}{VERSION}\n".encode())

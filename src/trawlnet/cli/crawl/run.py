@@ -32,6 +32,7 @@ from trawlnet.crawlers.errors import SourceUnread
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
+from trawlnet.hinted import Hinted
 from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.loop import new_loop
@@ -264,7 +265,7 @@ class _CrawlRun(Generic[C]):
         """Apply what can change while running; say what cannot."""
         try:
             fresh = self.job.reload().config
-        except (CliError, OSError) as error:
+        except (Hinted, OSError) as error:
             say(f"config not reloaded, the old one stays in force: {error}")
             return
         changed = _changes(self.config, fresh)

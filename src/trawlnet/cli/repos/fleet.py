@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from trawlnet.archive.reader import check_versions
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.crawl.alerting import refuse_bad_webhook
 from trawlnet.cli.fleet.command import (
@@ -43,6 +44,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     settings_of(config)  # What is wrong with the config is said here, not by every shard.
     refuse_bad_webhook(webhook_of(config))
     s3 = s3_options(os.environ)
+    check_versions(Path(config.archive))  # In a bucket each segment would cost a request.
     check_archive(config.archive, s3)
     job = job_of(
         config,

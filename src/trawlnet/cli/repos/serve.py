@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+from trawlnet.archive.reader import check_versions
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
@@ -44,6 +45,7 @@ def serve(
     A client whose cursor is older than the log gets the archive first.
     """
     place = find(workspace, "repos")
+    check_versions(place.path / "archive")
     name = f"events-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
         listen_on(host, port) as sock,

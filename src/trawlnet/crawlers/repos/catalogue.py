@@ -220,7 +220,7 @@ def _end_of_blocks(path: Path) -> tuple[int, int]:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            header = rca.parse_header(file.read(rca.HEADER_SIZE))
+            header = rca.parse_header(file.read(rca.HEADER_SIZE), path)
         except rca.RcaError:
             return 0, rca.HEADER_SIZE  # Its damage is for `verify` to tell.
     return header.created_at_us, header.index_offset or size

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trawlnet.archive.format import rca
+from trawlnet.archive.reader import check_versions
 from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.contact import agent_for
@@ -122,7 +123,8 @@ def check_follow(config: ReposConfig, workspace: Path) -> None:
 
 
 def check_crawl(config: ReposConfig, workspace: Path) -> None:
-    """Raises NotReady for what no crawl can begin with; nothing is made."""
+    """Raises NotReady and UnknownFormat for what no crawl can begin with; nothing is made."""
+    check_versions(workspace / "archive")
     if config.follow:
         check_follow(config, workspace)
     settings = settings_of(config)
@@ -135,7 +137,7 @@ def check_crawl(config: ReposConfig, workspace: Path) -> None:
 def _is_of_version_1(path: Path) -> bool:
     with path.open("rb") as file:
         try:
-            return rca.parse_header(file.read(rca.HEADER_SIZE)).version == 1
+            return rca.parse_header(file.read(rca.HEADER_SIZE), path).version == 1
         except rca.RcaError:
             return False  # Its damage is for `verify` to tell.
 

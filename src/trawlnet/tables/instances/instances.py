@@ -24,7 +24,7 @@ from trawlnet.tables.relational.database import (
 from trawlnet.tables.relational.open import open_relational
 
 _FOLDER = "instances"
-_STEPS = (
+STEPS = (
     (
         "create_activity_hash",
         "create_instance",
@@ -57,7 +57,7 @@ async def opened_instances(where: Path | str) -> AsyncIterator[Relational]:
     """The tables of processed instances, in a file or on a PostgreSQL server."""
     db = await open_relational(where)
     try:
-        await migrate_relational(db, _FOLDER, _STEPS)
+        await migrate_relational(db, _FOLDER, STEPS)
         async with db.transaction() as transaction:
             known = [one._asdict() for one in sorted(known_hashes())]
             await transaction.run_many(_statement("note_known_hash", db.dialect), known)

@@ -44,7 +44,7 @@ from trawlnet.tables.relational.database import (
 from trawlnet.tables.relational.open import open_relational
 from trawlnet.webpage.domain import registrable_domain
 
-_STEPS = (
+STEPS = (
     (
         "create_pds_registry",
         "index_scan_order",
@@ -80,7 +80,7 @@ async def open_registry(where: Path | str, terms: Terms = _DEFAULT) -> Registry:
 
 
 async def migrate_registry(db: Relational) -> None:
-    await migrate_relational(db, FOLDER, _STEPS)
+    await migrate_relational(db, FOLDER, STEPS)
 
 
 class Registry(RegistryClaims):

@@ -79,11 +79,7 @@ async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
             current = named(_VERSIONS, "current", db.dialect)
             ((version,),) = await transaction.rows(current, {"folder": folder})
             if version > len(steps):
-                raise TablesError(
-                    f"the tables of {folder} have schema version {version},"
-                    f" this program knows {len(steps)}",
-                    "use the newer trawlnet that made them",
-                )
+                raise _newer(folder, version, len(steps))
             if version >= number:
                 continue
             for one in step:
@@ -94,6 +90,25 @@ async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
 
 
 _VERSIONS = "versions"
+
+# The steps of each folder that this program knows.
+NEWEST: Mapping[str, int] = MappingProxyType({"registry": 3, "scanned": 4, "instances": 1})
+
+
+async def refuse_newer(db: Relational) -> None:
+    """For whoever only reads, and so makes no step, or the steps of one folder only."""
+    if not await db.rows(named(_VERSIONS, "are_there", db.dialect)):
+        return
+    for folder, version in await db.rows(named(_VERSIONS, "newest", db.dialect)):
+        if version > NEWEST.get(folder, version):
+            raise _newer(folder, version, NEWEST[folder])
+
+
+def _newer(folder: str, version: int, known: int) -> TablesError:
+    return TablesError(
+        f"the tables of {folder} have schema version {version}, this program knows {known}",
+        "use the newer trawlnet that made them",
+    )
 
 
 def to_db(dialect: Dialect, seconds: float | None) -> Value:

@@ -6,13 +6,23 @@ from pathlib import Path
 
 from trawlnet.loading import load
 from trawlnet.tables.errors import TablesError
-from trawlnet.tables.relational.database import Relational
+from trawlnet.tables.relational.database import Relational, refuse_newer
 from trawlnet.tables.relational.sqlite import open_sqlite
 
 
 async def open_relational(where: Path | str, *, readonly: bool = False) -> Relational:
-    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError. A file that is
-    only read must be there."""
+    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError, also for tables
+    of a newer version. A file that is only read must be there."""
+    db = await _opened(where, readonly)
+    try:
+        await refuse_newer(db)
+    except BaseException:
+        await db.close()
+        raise
+    return db
+
+
+async def _opened(where: Path | str, readonly: bool) -> Relational:
     scheme = _scheme(where)
     if scheme in ("postgresql", "postgres"):
         open_postgres = load("trawlnet.tables.relational.postgres:open_postgres")  # Slow.

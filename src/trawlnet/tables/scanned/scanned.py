@@ -44,7 +44,7 @@ from trawlnet.tables.scanned.rows import (
 _FOLDER = "scanned"
 _OTHERS = ("scan_progress", "scan_repos", "scan_leads", "scan_mentions")
 _EVERY_READING = (1 << 63) - 1  # Above any: withdraws whatever there is.
-_STEPS: Steps = (
+STEPS: Steps = (
     (
         *(record_statement("create", table) for table in Table),
         *(record_statement("index", table) for table in Table),
@@ -69,7 +69,7 @@ class Scanned:
         self._db = db
 
     async def migrate(self) -> None:
-        await migrate_relational(self._db, _FOLDER, _STEPS)
+        await migrate_relational(self._db, _FOLDER, STEPS)
 
     async def forget(self) -> None:
         """Everything."""
