@@ -19,6 +19,7 @@ from trawlnet.cli.common.workspace import Workspace, create, shown
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory, MirrorCounts, Wait
+from trawlnet.crawlers.atproto.stream import LARGEST_MESSAGE
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.reachable import check_reachable
@@ -151,7 +152,7 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
 PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)
 
 
-_STREAM = SocketLimits(message=1 << 20)  # The directory takes operations of a few kilobytes.
+_STREAM = SocketLimits(message=LARGEST_MESSAGE)
 _NEVER = 1 << 30  # Failures; the mirror itself decides when to give up.
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -45,16 +45,27 @@ class _Batch:
         self.place, self.is_last = page.place, page.is_last
 
 
+# What DIDs stand for now, as operations that were just stored say: the directory had no newer ones.
+OnNews = Callable[[Sequence[OperationRow]], Awaitable[None]]
+
+
 class PlcMirror:
     """`await mirror.run(...)`; stopped by its event, with everything fetched so far stored."""
 
     def __init__(
-        self, directory: Directory, tables: Tables, stop: asyncio.Event, *, follow: bool = False
+        self,
+        directory: Directory,
+        tables: Tables,
+        stop: asyncio.Event,
+        *,
+        follow: bool = False,
+        on_news: OnNews | None = None,
     ) -> None:
         self._directory = directory
         self._tables = tables
         self._stop = stop
         self._follow = follow
+        self._on_news = on_news
         self.tally = MirrorCounts()
         self._reader = ExportReader(directory, self.tally, tireless=follow)
         self._tries = StreamTries()
@@ -179,6 +190,8 @@ class PlcMirror:
             await plc.insert_operations(tables, rows)
             await plc.nullify(tables, changes.undone)
             await plc.insert_states(tables, changes.heads)
+            if self._on_news is not None and batch.is_last:
+                await self._on_news(changes.heads)
             self._recent.learn(batch.chains, stored=self.tally.position)
             self.tally.operations += len(rows)
             self.tally.orphans += changes.orphans

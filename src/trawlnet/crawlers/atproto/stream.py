@@ -22,6 +22,7 @@ from trawlnet.crawlers.atproto.operations import used_origins
 from trawlnet.net.client.websocket import WebSocket
 from trawlnet.net.trouble import EXPECTED, NotUpgraded
 
+LARGEST_MESSAGE = 1 << 20  # Bytes; the directory takes operations of a few kilobytes.
 _MOST = 5000  # Messages stored at once.
 _GATHER = 0.5  # Seconds that a first message waits for others.
 _FIRST_WAIT, _LONGEST_WAIT = 5.0, 300.0  # Seconds before the stream is tried again, doubling.

@@ -127,7 +127,9 @@ async def _open(
         if config.follow:
             # Seldom needed, and a seventh of the time that a crawl's imports take.
             following = load("trawlnet.crawlers.repos.following.open_following")
-            ground = following.FollowGround(shelf.archived, store, gate, rates, workspace)
+            ground = following.FollowGround(
+                shelf.archived, store, gate, rates, workspace, tables if mirror else None
+            )
             parts = await following.followed(config, parts, ground, metrics, stack)
             if tables is not None and config.live_tables is not LiveTablesKey.OFF:
                 live = LiveTables(tables, EventReader(workspace), workspace / ARCHIVE, clock)

@@ -83,6 +83,7 @@ class Follower:
     kinds: Counter[FrameKind] = field(default_factory=Counter)  # Of messages that are durable.
     _submitted: list[_Submitted] = field(default_factory=list)
     _adopted: dict[str, LiveState] = field(default_factory=dict)
+    _noted: dict[str, RepoIdentity] = field(default_factory=dict)  # Newer than the archive.
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def check(
@@ -200,6 +201,23 @@ class Follower:
             await self.judge_held(identity.did, judge)
             await self.commit(judge)
 
+    async def learn_news(self, news: Sequence[RepoIdentity]) -> None:
+        """What the directory has just published, about whomever."""
+        by_did = {identity.did: identity for identity in news}
+        states = await self.in_thread(self.parts.live.states, by_did)
+        for did, identity in by_did.items():
+            if (state := states.get(did)) is None:
+                self._note(identity)
+            elif state.moved(identity.pds, identity.key) != state:
+                await self.learn(identity)
+
+    def _note(self, identity: RepoIdentity) -> None:
+        """For an account that the archive may have: reading it takes too long for all of them."""
+        if len(self._noted) >= _MOST_ADOPTED:
+            self._noted.clear()
+        self._noted[identity.did] = identity
+        self._adopted.pop(identity.did, None)
+
     async def judge_held(self, did: str, judge: Judge) -> None:
         """Frames of the account that have waited, on top of the state that the judge has. The
         lock is the caller's, and so is the commit."""
@@ -288,6 +306,8 @@ class Follower:
         if state is not None:
             if len(self._adopted) >= _MOST_ADOPTED:
                 self._adopted.clear()
+            if (noted := self._noted.get(did)) is not None:
+                state = state.moved(noted.pds, noted.key)
             self._adopted[did] = state
         return state
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+from trawlnet.crawlers.atproto.reader import Directory
+from trawlnet.crawlers.atproto.stream import LARGEST_MESSAGE
 from trawlnet.crawlers.atproto.streams.joined_source import JoinedSource
 from trawlnet.crawlers.atproto.streams.subscription import Dialler, Subscription
+from trawlnet.crawlers.repos.accounts.followed_directory import FollowedDirectory
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -36,10 +40,12 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Store
 from trawlnet.engine.threads import Threads
 from trawlnet.net.client.socket_ends import SocketLimits
+from trawlnet.net.client.websocket import open_websocket
 from trawlnet.net.guard import Guard
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.follow import FollowMeter
 from trawlnet.queues.queue import Retention
+from trawlnet.tables.clickhouse.ports import Tables
 
 _CHECKERS = 2  # Threads: the native part of a check lets others run.
 _HELD_SHARE = 4  # One part in so many of the memory is for frames that wait for a visit.
@@ -57,6 +63,7 @@ class FollowGround:
     gate: Gate
     rates: PdsRates
     workspace: Path
+    mirrored: Tables | None = None  # That the PLC directory is mirrored in.
 
 
 async def followed(
@@ -91,13 +98,14 @@ async def followed(
     outputs = MeterOutputs(metrics.yields, LiveAlerts(config.alert_behind), metrics.alerts)
     meter = LiveMeter(follower, streams, lookups, clock, outputs)
     FollowMeter(metrics, meter.figures)
+    news = _directory(config, ground, handler, follower)
     source = None if parts.feed is None else parts.feed.source
     return replace(
         parts,
         feed=Feed(JoinedSource(source, [one.began for one in streams]), frontier),
         handler=_visit_handler(handler, follower, limits, clock),
         sink=sink,
-        facts=meter.facts,
+        facts=partial(_facts, meter, news),
         companions=(
             *parts.companions,
             follower.parts.events.attend,
@@ -107,8 +115,34 @@ async def followed(
             lookups.run,
             meter.run,
             *(one.run for one in streams),
+            *(one.run for one in news),
         ),
     )
+
+
+def _directory(
+    config: ReposConfig, ground: FollowGround, handler: ReposHandler, follower: Follower
+) -> Sequence[FollowedDirectory]:
+    """One, or none where nothing is mirrored."""
+    if ground.mirrored is None:
+        return ()
+    settings, gate, clock = follow_settings(config), ground.gate, follower.parts.clock
+    private = config.allow_private_hosts
+    stream = partial(
+        open_websocket,
+        agent=settings.agent,
+        guard=Guard(allow_private=private),
+        limits=SocketLimits(message=LARGEST_MESSAGE),
+    )
+    directory = Directory(settings.plc, handler.http, gate, clock, private, open_stream=stream)
+    return [FollowedDirectory(directory, ground.mirrored, follower.learn_news)]
+
+
+def _facts(meter: LiveMeter, news: Sequence[FollowedDirectory]) -> Mapping[str, Any]:
+    found = dict(meter.facts())
+    for one in news:
+        found["live"] = {**found["live"], "directory": one.facts()}
+    return found
 
 
 def _visit_handler(
