@@ -17,8 +17,8 @@ from trawlnet.cli.ids.trials import TrialPlan, lost, run_plan
 from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures
-from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
-from trawlnet.crawlers.ids.pilot_factory import make_pilot
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, PilotStart, Purpose
+from trawlnet.crawlers.ids.pilot_factory import make_pilot, pilot_at
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids import Cap, CounterLeap, SimEmbargo, TimeSpan, Traffic
 
@@ -90,7 +90,7 @@ def test_a_pilot_killed_while_it_crosses_a_gap_loses_nothing() -> None:
         rehearsal.run(make_pilot("adaptive", controls, traffic.first_id), 0.0, crash_at)
         spans = _unsettled(rehearsal, traffic.first_id)
         beyond = rehearsal.resume_at()
-        pilot = make_pilot("adaptive", controls, traffic.first_id, spans, beyond)
+        pilot = pilot_at("adaptive", controls, PilotStart(traffic.first_id, beyond, spans))
         rehearsal.run(pilot, crash_at + 5.0, one.end)
         assert lost(one, rehearsal.journal) == []
         # What lies in the gap is not walked through: that would be twenty thousand requests.

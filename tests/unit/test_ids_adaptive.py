@@ -20,8 +20,8 @@ from trawlnet.crawlers.ids.adaptive.outage import Outage
 from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
-from trawlnet.crawlers.ids.pilot_factory import make_pilot
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, PilotStart, Purpose
+from trawlnet.crawlers.ids.pilot_factory import make_pilot, pilot_at
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.crawlers.ids.retries import Tries, Waiting
 
@@ -355,7 +355,7 @@ def test_during_an_outage_one_canary_is_out_at_a_time() -> None:
     "verdict", [AnswerVerdict.THROTTLED, AnswerVerdict.FAILED, AnswerVerdict.DISABLED]
 )
 def test_after_a_canary_without_news_there_is_another(verdict: AnswerVerdict) -> None:
-    pilot = AdaptivePilot(Controls(max_rps=100.0), 0)
+    pilot = AdaptivePilot(Controls(max_rps=100.0), PilotStart(0))
     (ask,) = pilot.asks(0.0, 1)
     pilot.answered(1.0, Answer(ask, AnswerVerdict.DISABLED, 0.1))
     (canary,) = pilot.asks(pilot.wake_at(1.0), 5)
@@ -436,14 +436,14 @@ def test_the_budget_is_never_exceeded(scaling: str) -> None:
 
 
 def test_room_is_never_overrun() -> None:
-    pilot = AdaptivePilot(Controls(max_rps=1000.0), 0)
+    pilot = AdaptivePilot(Controls(max_rps=1000.0), PilotStart(0))
     pilot.decide(0.0)
     assert sum(len(pilot.asks(k / 10, 3)) for k in range(1, 2)) <= 3
     assert list(pilot.asks(5.0, 0)) == []
 
 
 def test_a_pilot_goes_on_where_another_was_killed() -> None:
-    pilot = make_pilot("adaptive", Controls(max_rps=1000.0), 0, [(5, 8), (20, 21)], 30)
+    pilot = pilot_at("adaptive", Controls(max_rps=1000.0), PilotStart(0, 30, [(5, 8), (20, 21)]))
     asks = [ask for k in range(6) for ask in pilot.asks(k / 10, 3)]
     assert [ask.id for ask in asks][:5] == [5, 6, 7, 20, 30]
     assert {ask.purpose for ask in asks if ask.id < 30} == {Purpose.RETRY}
@@ -452,7 +452,7 @@ def test_a_pilot_goes_on_where_another_was_killed() -> None:
 def test_memory_is_bounded_by_what_is_pending() -> None:
     world = Flaky(3, 0.0)
     rehearsal = Rehearsal(world.reply, 1e6, 0.0)
-    pilot = AdaptivePilot(Controls(max_rps=100.0), 0)
+    pilot = AdaptivePilot(Controls(max_rps=100.0), PilotStart(0))
     rehearsal.run(pilot, 1500.0, 1800.0)
     assert len(rehearsal.journal.fetched) > 10_000
     assert len(pilot._waiting) < 400  # Only the holes, whose patience takes half an hour.
@@ -461,7 +461,7 @@ def test_memory_is_bounded_by_what_is_pending() -> None:
 
 
 def test_left_out_ids_are_told_to_the_ledger() -> None:
-    pilot = AdaptivePilot(Controls(max_rps=1000.0, step=5), 100)
+    pilot = AdaptivePilot(Controls(max_rps=1000.0, step=5), PilotStart(100))
     (ask,) = pilot.asks(0.0, 1)
     entries = pilot.answered(0.1, Answer(ask, AnswerVerdict.STORED, 0.1, 0.0))
     assert [(e.start, e.end, e.mark) for e in entries] == [(100, 101, "done"), (101, 105, "gap")]
@@ -470,7 +470,7 @@ def test_left_out_ids_are_told_to_the_ledger() -> None:
 
 def test_refusals_and_nothing_else_are_an_outage() -> None:
     """Maintenance behind a proxy looks like throttling; one canary at a time is enough for it."""
-    pilot, now, asked = AdaptivePilot(Controls(max_rps=20.0), 0), 0.0, []
+    pilot, now, asked = AdaptivePilot(Controls(max_rps=20.0), PilotStart(0)), 0.0, []
     while now < 120.0:
         now = max(now + 0.01, pilot.wake_at(now))
         for ask in pilot.asks(now, 5):
@@ -482,7 +482,7 @@ def test_refusals_and_nothing_else_are_an_outage() -> None:
 
 def test_an_api_that_only_fails_costs_no_id_its_tries() -> None:
     """Found by a random world: with few ids, canaries used up the tries of those that waited."""
-    pilot, now, missed = AdaptivePilot(Controls(max_rps=6.0), 0), 0.0, []
+    pilot, now, missed = AdaptivePilot(Controls(max_rps=6.0), PilotStart(0)), 0.0, []
     while now < 1500.0:
         now = max(now + 0.01, pilot.wake_at(now))
         for ask in pilot.asks(now, 5):
@@ -504,7 +504,7 @@ def test_the_hurry_after_a_stall_costs_no_try() -> None:
 
 @pytest.mark.parametrize("wait", [20.0, 250.0])
 def test_a_stated_wait_is_kept(wait: float) -> None:
-    pilot = AdaptivePilot(Controls(max_rps=20.0), 0)
+    pilot = AdaptivePilot(Controls(max_rps=20.0), PilotStart(0))
     (ask,) = pilot.asks(0.0, 1)
     pilot.answered(0.1, Answer(ask, AnswerVerdict.THROTTLED, 0.1, wait=wait))
     assert pilot.wake_at(0.2) >= 0.1 + wait

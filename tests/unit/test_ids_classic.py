@@ -10,7 +10,7 @@ from trawlnet.crawlers.ids.classic.counters import SecondCounters
 from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading, Setting, Strategy, classic_law
 from trawlnet.crawlers.ids.classic.pilot import ClassicPilot
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, PilotStart, Purpose
 
 MANY = 1_000_000  # Workers: enough to see a share of them to six digits.
 
@@ -129,7 +129,7 @@ def answer(ask: Ask, verdict: AnswerVerdict) -> Answer:
 
 
 def test_a_missing_id_is_tried_four_times_then_six_more_then_missed() -> None:
-    pilot = ClassicPilot(Controls(workers=5, max_rps=1000.0), 100)
+    pilot = ClassicPilot(Controls(workers=5, max_rps=1000.0), PilotStart(100))
     purposes, now, entries = [], 0.0, []
     (ask, *others) = pilot.asks(now, 5)
     for other in others:
@@ -153,7 +153,7 @@ def test_a_missing_id_is_tried_four_times_then_six_more_then_missed() -> None:
 
 
 def test_a_worker_that_waits_takes_no_other_id() -> None:
-    pilot = ClassicPilot(Controls(workers=5, max_rps=1000.0), 100)
+    pilot = ClassicPilot(Controls(workers=5, max_rps=1000.0), PilotStart(100))
     asks = [ask for k in range(10) for ask in pilot.asks(k / 10, 50)]
     assert [ask.id for ask in asks] == [100, 101, 102, 103, 104]
     for ask in asks:
@@ -163,7 +163,7 @@ def test_a_worker_that_waits_takes_no_other_id() -> None:
 
 def test_a_period_ends_only_when_every_worker_is_back() -> None:
     controls = Controls(workers=250, max_rps=1e6)
-    pilot = ClassicPilot(controls, 0)
+    pilot = ClassicPilot(controls, PilotStart(0))
     pilot.decide(0.0)
     now, asked, decisions = 0.0, [], []
     while len(asked) < 10_000:
@@ -182,7 +182,7 @@ def test_a_period_ends_only_when_every_worker_is_back() -> None:
 
 
 def test_what_a_metrics_server_says_counts_for_one_decision() -> None:
-    pilot = ClassicPilot(Controls(workers=100, max_rps=1e6), 0)
+    pilot = ClassicPilot(Controls(workers=100, max_rps=1e6), PilotStart(0))
     pilot.decide(0.0)
     pilot.on_reading(PeriodReading(0.9, 10.0, 5.0))
     for _ in range(10_000 // 100):
@@ -202,6 +202,6 @@ def test_what_a_metrics_server_says_counts_for_one_decision() -> None:
 
 def test_people_are_told_of_the_workers_that_the_law_has_set() -> None:
     """There is room for more requests beside them: for retries in the slow lane, and probes."""
-    pilot = ClassicPilot(Controls(workers=25), 0)
+    pilot = ClassicPilot(Controls(workers=25), PilotStart(0))
     assert pilot.crew == 25
     assert pilot.workers > 25

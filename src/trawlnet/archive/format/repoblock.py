@@ -70,15 +70,7 @@ def pack(
     interpreter's lock asked for once."""
     if _Encoder is None:
         return [_packed_apart(job, options, zstd_level) for job in jobs]
-    results = _encoder(zstd_level).pack(
-        options.verify_hashes,
-        options.keep_cids or options.proof,
-        options.proof,
-        options.collections,
-        options.max_record,
-        options.max_json,
-        tuple(jobs),
-    )
+    results = _encoder(zstd_level).pack(*_choices(options), tuple(jobs))
     packed: list[Packed | RepoError | ValueError] = []
     for job, result in zip(jobs, results, strict=True):
         if result[0]:
@@ -121,17 +113,20 @@ def _packed_apart(
     )
 
 
-def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) -> RepoContent:
-    result = native.extract(
-        car,
+def _choices(options: ExtractOptions) -> tuple[Any, ...]:
+    """The options in the order in which the C takes them, all but the limit of memory."""
+    return (
         options.verify_hashes,
         options.keep_cids or options.proof,
         options.proof,
         options.collections,
         options.max_record,
         options.max_json,
-        options.memory_limit,
     )
+
+
+def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) -> RepoContent:
+    result = native.extract(car, *_choices(options), options.memory_limit)
     if result[0]:
         kind, detail, place = result
         raise RepoError(ERROR_KINDS[kind - 1], detail, place)

@@ -16,19 +16,9 @@ from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
-from trawlnet.crawlers.ids.model import LedgerMark
+from trawlnet.crawlers.ids.model import SKIPPED_MARKS, LedgerMark
 
 Flags = Mapping[str, Any]
-
-# Ids below the newest settled one that are not settled are listed, too, so that every id has a
-# reason.
-_SKIPPED = (
-    LedgerMark.GAP,
-    LedgerMark.UNSURVEYED,
-    LedgerMark.HOLE,
-    LedgerMark.EMBARGOED,
-    LedgerMark.PENDING,
-)
 
 
 def gaps(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
@@ -74,7 +64,7 @@ def _show(
 
 
 async def _gap_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
-    for span in await ledger.marked(*_SKIPPED):
+    for span in await ledger.marked(*SKIPPED_MARKS):
         row = {"start": span.start, "end": span.end, "reason": str(mark_of(span.word))}
         yield row | {"detail": reason_of(span.word)}
 
@@ -95,6 +85,6 @@ def _missed_line(id: int, reason: str, detail: str, rounds: int) -> str:
     return f"{id}  {reason}  {detail}".rstrip()
 
 
-_KEYS = ("redis_address", "store")
+_KEYS = ("store", "redis_address")
 GAPS = Verb(gaps, "ids gaps -w ./net --json", READS, "ids", IdsConfig, _KEYS)
 MISSED = Verb(missed, "ids missed -w ./net", READS, "ids", IdsConfig, _KEYS)

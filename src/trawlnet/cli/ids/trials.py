@@ -12,8 +12,8 @@ from typing import Any
 from trawlnet.cli.ids.worlds import NO_EVENTS, SimulatedApi, Trial, opened_at, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures, Moments, PlotSeries, measure, series
-from trawlnet.crawlers.ids.model import LedgerMark
-from trawlnet.crawlers.ids.pilot_factory import make_pilot
+from trawlnet.crawlers.ids.model import LedgerMark, PilotStart
+from trawlnet.crawlers.ids.pilot_factory import make_pilot, pilot_at
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.model import Traffic
@@ -72,7 +72,7 @@ def _run(one: Trial, scaling: str, controls: Controls, rehearsal: Rehearsal) -> 
     rehearsal.run(pilot, one.start, one.end if one.crash_at is None else one.crash_at)
     if one.crash_at is not None:
         left, beyond = rehearsal.left_over(), rehearsal.resume_at()
-        pilot = make_pilot(scaling, controls, first, left, beyond)
+        pilot = pilot_at(scaling, controls, PilotStart(first, beyond, left))
         rehearsal.run(pilot, one.crash_at + _DOWN, one.end)
 
 

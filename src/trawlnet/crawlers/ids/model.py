@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -65,7 +65,18 @@ class LedgerMark(StrEnum):
     UNSURVEYED = "unsurveyed"  # Both sides of a gap are known; islands may lie within.
     GAP = "gap"  # Skipped by the counter: no comb has found an island.
     EMBARGOED = "embargoed"
-    MISSED = "missed"  # Errors used up its tries; in the missed log.
+    MISSED = "missed"  # Errors used up its attempts; in the missed log.
+
+
+# Ids below the newest settled one that are not settled are listed, too, so that every id has a
+# reason.
+SKIPPED_MARKS = (
+    LedgerMark.GAP,
+    LedgerMark.UNSURVEYED,
+    LedgerMark.HOLE,
+    LedgerMark.EMBARGOED,
+    LedgerMark.PENDING,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,21 @@ class Decision:
     predicted_rate: float  # Ids a second that it expects to settle.
     measured_rate: float | None  # The result of the decision ten seconds ago.
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PilotStart:
+    """Where a pilot begins: at `first`, or where an earlier one was stopped."""
+
+    first: int
+    beyond: int | None = None  # The next id that was never requested.
+    pending: Iterable[tuple[int, int]] = ()  # Ranges to request again.
+    embargoed: Iterable[int] = ()  # Ids that the API withholds.
+    unsurveyed: Iterable[tuple[int, int, int]] = ()  # Gaps, with the step of their last comb.
+
+    @property
+    def cursor(self) -> int:
+        return self.first if self.beyond is None else max(self.first, self.beyond)
 
 
 class Pilot(Protocol):

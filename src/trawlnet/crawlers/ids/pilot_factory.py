@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
 from trawlnet.crawlers.ids.classic.pilot import ClassicPilot
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.ledger.position import LedgerPosition
-from trawlnet.crawlers.ids.model import Pilot
+from trawlnet.crawlers.ids.model import Pilot, PilotStart
 
 
 def pilot_for(config: IdsConfig, position: LedgerPosition) -> Pilot:
     embargoed = [n for start, end in position.embargoed for n in range(start, end)]
-    return make_pilot(
-        config.scaling,
-        controls_of(config),
-        position.first,
-        position.pending,
-        position.beyond,
-        embargoed,
-        position.unsurveyed,
+    start = PilotStart(
+        position.first, position.beyond, position.pending, embargoed, position.unsurveyed
     )
+    return pilot_at(config.scaling, controls_of(config), start)
 
 
 def controls_of(config: IdsConfig) -> Controls:
@@ -37,17 +30,11 @@ def controls_of(config: IdsConfig) -> Controls:
     )
 
 
-def make_pilot(
-    scaling: str,
-    controls: Controls,
-    first: int,
-    pending: Iterable[tuple[int, int]] = (),
-    beyond: int | None = None,
-    embargoed: Iterable[int] = (),
-    unsurveyed: Iterable[tuple[int, int, int]] = (),
-) -> AdaptivePilot | ClassicPilot:
-    """Begins at `first`; or continues: `pending` ranges are requested again, `beyond` is the next
-    id that was never requested, `embargoed` are withheld ids, and `unsurveyed` are gaps to survey,
-    with the step of the last comb."""
+def make_pilot(scaling: str, controls: Controls, first: int) -> AdaptivePilot | ClassicPilot:
+    """The pilot of a crawl that begins at `first`."""
+    return pilot_at(scaling, controls, PilotStart(first))
+
+
+def pilot_at(scaling: str, controls: Controls, start: PilotStart) -> AdaptivePilot | ClassicPilot:
     kind = ClassicPilot if scaling == "classic" else AdaptivePilot
-    return kind(controls, first, pending, beyond, embargoed, unsurveyed)
+    return kind(controls, start)

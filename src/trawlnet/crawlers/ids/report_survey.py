@@ -15,7 +15,7 @@ from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.notes import DECISIONS
 from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
-from trawlnet.crawlers.ids.model import LedgerMark
+from trawlnet.crawlers.ids.model import SKIPPED_MARKS, LedgerMark
 from trawlnet.crawlers.ids.storing.locations import instances_place
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.history import Sample, read_history
@@ -26,14 +26,6 @@ from trawlnet.tables.instances.report import InstanceFigures, instance_figures
 _LARGEST = 25
 _DECISIONS = 2000
 _SAMPLES = 20_000
-_SKIPPED = (
-    LedgerMark.GAP,
-    LedgerMark.UNSURVEYED,
-    LedgerMark.HOLE,
-    LedgerMark.EMBARGOED,
-    LedgerMark.PENDING,
-    LedgerMark.MISSED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
         if ledger is None or ledger.first is None:
             return None
         skipped = _Skipped()
-        await ledger.show(skipped.add, *_SKIPPED)
+        await ledger.show(skipped.add, *SKIPPED_MARKS, LedgerMark.MISSED)
         return IdsFacts(
             first=ledger.first,
             watermark=ledger.watermark,

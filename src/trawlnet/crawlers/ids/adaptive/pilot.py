@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, EvenPace, Sent
 from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
@@ -22,6 +22,7 @@ from trawlnet.crawlers.ids.model import (
     Decision,
     LedgerEntry,
     LedgerMark,
+    PilotStart,
     Purpose,
 )
 from trawlnet.crawlers.ids.retries import (
@@ -40,30 +41,19 @@ _AHEAD = 5.0  # Seconds; an id that the line expects later than this was request
 
 
 class AdaptivePilot:
-    """Begins at `first`, or continues at `beyond` and requests the `pending` ranges again."""
-
-    def __init__(
-        self,
-        controls: Controls,
-        first: int,
-        pending: Iterable[tuple[int, int]] = (),
-        beyond: int | None = None,
-        embargoed: Iterable[int] = (),
-        unsurveyed: Iterable[tuple[int, int, int]] = (),
-    ) -> None:
-        cursor = first if beyond is None else max(first, beyond)
+    def __init__(self, controls: Controls, start: PilotStart) -> None:
         self._controls = controls
         self._head = HeadModel(controls.freshness)
         self._speed = Speed(controls, self._head)
         self._ceiling = Ceiling(controls.max_rps)
         self._pace = EvenPace(controls.max_rps)
         self._crew = Concurrency(controls)
-        self._walk = Walk(cursor, controls.step, pending)
+        self._walk = Walk(start.cursor, controls.step, start.pending)
         self._waiting = Waiting()
         self._waits = waits(controls.patience)
-        self._lookout = StallDetector(self._head, self._walk, unsurveyed)
+        self._lookout = StallDetector(self._head, self._walk, start.unsurveyed)
         self._outage = Outage()
-        self._embargo = Embargo(embargoed)
+        self._embargo = Embargo(start.embargoed)
         self._settled = 0
         self._sent = Sent()
         self._report_at = float("-inf")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from heapq import heappop, heappush
@@ -22,6 +22,7 @@ from trawlnet.crawlers.ids.model import (
     Decision,
     LedgerEntry,
     LedgerMark,
+    PilotStart,
     Purpose,
 )
 
@@ -52,23 +53,13 @@ class _Job:
 
 
 class ClassicPilot:
-    """Begins at `first`, or continues at `beyond` and requests the `pending` ranges again."""
-
-    def __init__(
-        self,
-        controls: Controls,
-        first: int,
-        pending: Iterable[tuple[int, int]] = (),
-        beyond: int | None = None,
-        embargoed: Iterable[int] = (),
-        unsurveyed: Iterable[tuple[int, int, int]] = (),
-    ) -> None:
+    def __init__(self, controls: Controls, start: PilotStart) -> None:
         self._controls = controls
-        self._walk = Walk(first if beyond is None else max(first, beyond), controls.step, pending)
+        self._walk = Walk(start.cursor, controls.step, start.pending)
         self._pace = EvenPace(controls.max_rps)
         self._counters = SecondCounters()
-        self._embargo = Embargo(embargoed)
-        self._checker = GapChecker(self._walk, unsurveyed)
+        self._embargo = Embargo(start.embargoed)
+        self._checker = GapChecker(self._walk, start.unsurveyed)
         self._jobs: dict[int, _Job] = {}
         self._waiting: list[tuple[float, int]] = []
         self._held = dict.fromkeys(_WorkerLane, 0)
