@@ -51,7 +51,7 @@ REPOS = GroupRow(
     "Archive every ATProto repository.",
     "repos status -w ./net",
     (
-        _crawl(_REPOS),
+        _crawl("trawlnet.cli.repos.crawler:CRAWL"),
         CommandRow("follow", "trawlnet.cli.repos.follow:FOLLOW"),
         *_shared(_REPOS),
         CommandRow("inspect", "trawlnet.cli.repos.archive:INSPECT"),
@@ -82,7 +82,7 @@ PDS = GroupRow(
         CommandRow("list", "trawlnet.cli.pds.list:LIST"),
         CommandRow("scan", "trawlnet.cli.pds.scan:SCAN"),
         CommandRow("serve", "trawlnet.cli.pds.serve:SERVE"),
-        _crawl(_PDS),
+        _crawl("trawlnet.cli.pds.crawler:CRAWL"),
         *_shared(_PDS),
         CommandRow("report", "trawlnet.cli.pds.report:REPORT"),
     ),
@@ -93,7 +93,7 @@ IDS = GroupRow(
     "Keep up with an API that hands out sequential ids.",
     "ids status -w ./net",
     (
-        _crawl(_IDS),
+        _crawl("trawlnet.cli.ids.crawler:CRAWL"),
         *_shared(_IDS),
         CommandRow("gaps", "trawlnet.cli.ids.ledger:GAPS"),
         CommandRow("missed", "trawlnet.cli.ids.ledger:MISSED"),

@@ -113,7 +113,7 @@ def _parameter(
     field = model.model_fields[key]
     many, switch = is_list(model, key), field.annotation is bool
     option = typer.Option(
-        *filter(None, (flag_of(key), spelling)),
+        *filter(None, (spelling, flag_of(key))),
         help=_help(field, many),
         metavar=None if switch else metavar_of(model, key),
         show_default=False,

@@ -75,17 +75,18 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 
 def _without_aliases(crawler: str, values: dict[str, _SourcedValue]) -> dict[str, _SourcedValue]:
-    """One layer of settings, with `store` renamed to the key that it stands for, so that a flag
+    """One layer of settings, with the address of Redis under both of its names, so that a flag
     overrides the file in either spelling. In `web`, `store` is a section of its own."""
-    alias = values.get("store")
-    if alias is None or crawler == "web":
+    if crawler == "web":
         return values
+    store = values.get("store")
     # Before the key `postgres` existed, `store` named the PostgreSQL server of ids, too.
-    is_old = crawler == "ids" and str(alias.value).startswith(_POSTGRES)
-    if is_old:
-        _name_new_spelling(alias.path)
-    rest = {key: one for key, one in values.items() if key != "store"}
-    return {"postgres" if is_old else "redis_address": alias} | rest
+    if store is not None and crawler == "ids" and str(store.value).startswith(_POSTGRES):
+        _name_new_spelling(store.path)
+        rest = {key: one for key, one in values.items() if key != "store"}
+        return {"postgres": store} | rest
+    redis = values.get("redis_address", store)
+    return values if redis is None else {**values, "store": redis, "redis_address": redis}
 
 
 @functools.cache

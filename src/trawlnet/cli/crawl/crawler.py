@@ -57,8 +57,6 @@ class Crawler(Generic[C]):
     name: str
     config: type[C]
     plan: Callable[[C], CrawlPlan]
-    # Opens the parts of a crawl over a workspace, and closes them at the end.
-    open: Callable[[C, Path, Clock, CrawlMetrics], AbstractAsyncContextManager[Parts[Any]]]
     # Opens the store alone, in its state folder, to list and reopen tasks.
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
     remote: Callable[[C], str]  # The place of state outside the workspace; empty if there is none.
@@ -85,3 +83,15 @@ class Crawler(Generic[C]):
     # The place of the function that runs a fleet: Callable[[C, Workspace, bool], int]. It is
     # loaded when the config asks for a fleet, because Redis and Ray are extras.
     fleet: str = ""
+
+
+# Opens the parts of a crawl over a workspace, and closes them at the end.
+Opening = Callable[[C, Path, Clock, CrawlMetrics], AbstractAsyncContextManager[Parts[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnableCrawler(Generic[C]):
+    """A crawler with what a command that crawls needs; the other commands do without."""
+
+    crawler: Crawler[C]
+    open: Opening[C]

@@ -22,7 +22,7 @@ from trawlnet.cli.common.output import Lasting, say
 from trawlnet.cli.common.settings import Settings
 from trawlnet.cli.common.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.cli.crawl.alerting import begun, ended, refuse_bad_webhook, sending_alerts
-from trawlnet.cli.crawl.crawler import C, Crawler, CrawlPlan
+from trawlnet.cli.crawl.crawler import C, Crawler, CrawlPlan, RunnableCrawler
 from trawlnet.cli.crawl.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.crawl.ending import CrawlEnded, emit_summary, given_up_on, sum_up
 from trawlnet.cli.crawl.status import cursor_of, status_row
@@ -57,12 +57,16 @@ _GARBAGE = 5_000  # Objects made between two looks for cycles, of which a crawl 
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[C]):
-    crawler: Crawler[C]
+    runnable: RunnableCrawler[C]
     workspace: Workspace
     settings: Settings[C]
     reload: Callable[[], Settings[C]]  # Reads the config again.
     as_json: bool
     dashboard: str = ""  # Where to serve one, as HOST:PORT; empty for nowhere.
+
+    @property
+    def crawler(self) -> Crawler[C]:
+        return self.runnable.crawler
 
 
 def check_ready(crawler: Crawler[C], config: C, path: Path) -> None:
@@ -154,7 +158,8 @@ class _CrawlRun(Generic[C]):
             tracing(job.crawler.name, self.clock) as self.metrics.ways,
             steered_by_signals(control, self.reload, lambda: self.parts is not None) as asked,
         ):
-            opened = job.crawler.open(self.config, job.workspace.path, self.clock, self.metrics)
+            place = job.workspace.path
+            opened = job.runnable.open(self.config, place, self.clock, self.metrics)
             async with opened as parts:
                 self.parts = parts
                 self.tell(begun(job.crawler.name, await parts.store.counts(), self.begun))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.common.workspace import Workspace, holder
-from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan, RunnableCrawler
+from trawlnet.cli.crawl.redis_state import shown_keys
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.alerts import OWN_ALERTS
 from trawlnet.crawlers.ids.api.presets import api_of
@@ -28,7 +29,6 @@ from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
-from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.queues.open import open_queue
@@ -102,9 +102,7 @@ async def _forget(config: IdsConfig) -> None:
 
 
 def _remote(config: IdsConfig) -> str:
-    if not config.redis_address:
-        return ""
-    return f"the keys ids:* in {redact(config.redis_address)}"
+    return shown_keys(config.redis_address, "ids")
 
 
 _OF_NOW = {"lag_p20_s": None, "newest_id_age_s": None, "workers": 0}  # After the crawl has ended.
@@ -150,7 +148,6 @@ IDS = Crawler(
     name="ids",
     config=IdsConfig,
     plan=_plan,
-    open=_open,
     ledger=_ledger,
     remote=_remote,
     forget=_forget,
@@ -161,10 +158,12 @@ IDS = Crawler(
     ),
     public_key=lambda key: key,
     example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
-    located_by=("redis_address", "store"),
+    located_by=("store", "redis_address"),
     lists_by_key=True,
     live=frozenset(("max_rps",)),
     ready=_ready,
     facts=_facts,
     fleet="trawlnet.cli.ids.fleet:run_pair",
 )
+
+CRAWL = RunnableCrawler(IDS, _open)

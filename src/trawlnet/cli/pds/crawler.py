@@ -10,7 +10,7 @@ from typing import Any
 
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.workspace import Workspace, located
-from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan, RunnableCrawler
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
@@ -163,7 +163,6 @@ PDS = Crawler(
     name="pds",
     config=PdsConfig,
     plan=_plan,
-    open=_open,
     ledger=_ledger,
     remote=_remote,
     forget=_forget,
@@ -177,3 +176,5 @@ PDS = Crawler(
     facts=_facts,
     fleet="trawlnet.cli.pds.fleet:run_nodes",
 )
+
+CRAWL = RunnableCrawler(PDS, _open)

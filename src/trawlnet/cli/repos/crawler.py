@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.archive.reader import number_of
-from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan, RunnableCrawler
+from trawlnet.cli.crawl.redis_state import erase, holder_in, shown_keys
 from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.ledger import open_ledger
@@ -17,10 +18,8 @@ from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
 from trawlnet.loading import load
-from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.stores.open import erase_store
 
 
 async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
@@ -67,30 +66,21 @@ def _open(
 
 
 async def _forget(config: ReposConfig) -> None:
-    if config.redis_address:
-        await erase_store(config.redis_address)
+    await erase(config.redis_address)
 
 
 async def _held_by(config: ReposConfig, workspace: Path) -> str:
-    if not config.redis_address:
-        return ""
-    holder: str = await load("trawlnet.crawlers.binding:other_holder")(
-        config.redis_address, workspace, "repos"
-    )
-    return holder
+    return await holder_in(config.redis_address, workspace, "repos")
 
 
 def _remote(config: ReposConfig) -> str:
-    if not config.redis_address:
-        return ""
-    return f"the keys crawler:* in {redact(config.redis_address)}"
+    return shown_keys(config.redis_address)
 
 
 REPOS = Crawler(
     name="repos",
     config=ReposConfig,
     plan=_plan,
-    open=_open,
     ledger=open_ledger,
     remote=_remote,
     forget=_forget,
@@ -98,9 +88,11 @@ REPOS = Crawler(
     outputs=("archive",),
     public_key=did_of,
     example="--contact you@example.org",
-    located_by=("redis_address", "store"),
+    located_by=("store", "redis_address"),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
     ready=_ready,
     facts=facts_about,
     fleet="trawlnet.cli.repos.fleet:run_fleet",
 )
+
+CRAWL = RunnableCrawler(REPOS, _open)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trawlnet.cli.common.flags import Board, Folder, Json
 from trawlnet.cli.common.verb import CRAWLS, Verb
-from trawlnet.cli.crawl.crawler import CrawlPlan
+from trawlnet.cli.crawl.crawler import CrawlPlan, RunnableCrawler
 from trawlnet.cli.crawl.verb import start
 from trawlnet.cli.repos.crawler import REPOS
 from trawlnet.crawlers.repos.build import open_follow
@@ -20,7 +20,9 @@ def _plan(config: ReposConfig) -> CrawlPlan:
     return REPOS.plan(config.model_copy(update={"follow": True}))
 
 
-_FOLLOW = replace(REPOS, plan=_plan, open=open_follow, ready=check_follow, verb="follow", fleet="")
+_FOLLOW = RunnableCrawler(
+    replace(REPOS, plan=_plan, ready=check_follow, verb="follow", fleet=""), open_follow
+)
 # What only a crawl does, which names accounts by itself.
 _OF_A_CRAWL = {"follow", "source", "page_size", "update", "resume", "rca_version", "keep_cids"}
 

@@ -15,7 +15,7 @@ from trawlnet.cli.common.output import say
 from trawlnet.cli.common.settings import Settings
 from trawlnet.cli.common.verb import CRAWLS, Verb
 from trawlnet.cli.common.workspace import Workspace, create, holder
-from trawlnet.cli.crawl.crawler import Crawler
+from trawlnet.cli.crawl.crawler import RunnableCrawler
 from trawlnet.cli.crawl.run import Job, check_ready, run_crawl
 from trawlnet.cli.web.crawler import WEB, RunOutput
 from trawlnet.cli.web.flags import load_web
@@ -123,8 +123,8 @@ def _crawl(
     if config.fleet:
         crawl_with_many: Callable[..., int] = load("trawlnet.cli.web.fleet:crawl_with_many")
         return crawl_with_many(config, path, seeds, ask)
-    crawler = replace(WEB, open=opened, ready=ready, verb=part.verb)
-    return _run(crawler, path, ask, flags, ("crawler", part.role))
+    crawler = replace(WEB, ready=ready, verb=part.verb)
+    return _run(RunnableCrawler(crawler, opened), path, ask, flags, ("crawler", part.role))
 
 
 def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
@@ -149,12 +149,12 @@ def _scrape(path: Path, ask: RunOutput, flags: Mapping[str, Any], part: _WebRole
 
     if is_crawling():
         say(f"pid {holder(crawling)} is crawling here: this command ends after that crawl")
-    crawler = replace(WEB, open=opened, verb=part.verb)
+    crawler = RunnableCrawler(replace(WEB, verb=part.verb), opened)
     return _run(crawler, path, ask, flags, ("scraper", part.role))
 
 
 def _run(
-    crawler: Crawler[WebConfig],
+    runnable: RunnableCrawler[WebConfig],
     path: Path,
     ask: RunOutput,
     flags: Mapping[str, Any],
@@ -162,7 +162,7 @@ def _run(
 ) -> int:
     """`names`: the name for control files, and the role in the workspace."""
     # The config is read first: a mistake in it creates no workspace.
-    settings = load_web(path, flags)
+    settings, crawler = load_web(path, flags), runnable.crawler
     check_ready(crawler, settings.config, path)
     say(_manners(settings.config))
     control, role = names
@@ -171,7 +171,7 @@ def _run(
     def reload() -> Settings[WebConfig]:
         return load_web(path, flags)
 
-    return run_crawl(Job(crawler, workspace, settings, reload, ask.as_json, ask.dashboard))
+    return run_crawl(Job(runnable, workspace, settings, reload, ask.as_json, ask.dashboard))
 
 
 def _manners(config: WebConfig) -> str:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trawlnet.captures.role import count_pages
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
+from trawlnet.cli.crawl.redis_state import erase, holder_in, shown_keys
 from trawlnet.crawlers.web.admission.left_out import PRIVATE, read_left_out, worth_telling
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.discoveries import unread_bytes
 from trawlnet.crawlers.web.ledger import open_ledger, redis_url
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.crawlers.web.work import url_of_key
-from trawlnet.engine.crawl import Parts
-from trawlnet.engine.ports import Clock
 from trawlnet.loading import load
-from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
-from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.stores.open import erase_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +38,20 @@ def _plan(config: WebConfig) -> CrawlPlan:
     )
 
 
-def _open(
-    config: WebConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
-) -> AbstractAsyncContextManager[Parts[Any]]:
-    raise AssertionError("crawl and scrape bring their own")
-
-
 def _ready(config: WebConfig, workspace: Path) -> None:
     load("trawlnet.crawlers.web.visiting.site:agent_of")(config)
 
 
 async def _forget(config: WebConfig) -> None:
-    if config.redis_address:
-        await erase_store(redis_url(config))
+    await erase(redis_url(config))
 
 
 async def _held_by(config: WebConfig, workspace: Path) -> str:
-    if not config.redis_address:
-        return ""
-    holder: str = await load("trawlnet.crawlers.binding:other_holder")(
-        redis_url(config), workspace, "web"
-    )
-    return holder
+    return await holder_in(redis_url(config), workspace, "web")
 
 
 def _remote(config: WebConfig) -> str:
-    if not config.redis_address:
-        return ""
-    return f"the keys crawler:* in {redact(config.redis_address)}"
+    return shown_keys(config.redis_address)
 
 
 async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
@@ -105,7 +86,6 @@ WEB = Crawler(
     name="web",
     config=WebConfig,
     plan=_plan,
-    open=_open,
     ledger=open_ledger,
     remote=_remote,
     forget=_forget,

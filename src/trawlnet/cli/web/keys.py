@@ -32,8 +32,10 @@ class WebFlags(BaseModel):
     allow_private_hosts: bool = Field(
         False, description="Allow loopback and private addresses, any port, and plain http."
     )
-    redis_address: str = Field("", description="Keep the crawl's state in Redis: HOST:PORT.")
-    store: str = Field("", description="Alias of --redis-address.")
+    store: str = Field(
+        "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
+    )
+    redis_address: str = Field("", description="Another name of --store.")
     fleet: str = Field(
         "", description="Run the crawl as many processes: local, or ray://HOST:10001."
     )
@@ -71,8 +73,8 @@ PLACES = {
     "warc": "warc.enabled",
     "preset": "preset",
     "allow_private_hosts": "allow_private_hosts",
-    "redis_address": "redis_address",
     "store": "redis_address",
+    "redis_address": "redis_address",
     "fleet": "fleet",
     "shards": "shards",
     "archive": "archive",

@@ -66,4 +66,5 @@ REPORT = Verb(
     "web",
     WebConfig,
     ("redis_address", "archive"),
+    {"redis_address": "--store"},
 )

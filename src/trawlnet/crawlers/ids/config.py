@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from trawlnet.crawlers.common_keys import (
-    AlertShape,
-    AlertUrl,
+    AlertOptions,
     AllowPrivate,
-    ClickhouseDatabase,
-    ClickhousePassword,
-    ClickhouseUser,
+    ClickhouseOptions,
     ConnectTimeout,
     Contact,
     MaxSeconds,
     MetricsAddress,
     RequestTimeout,
+    StoreOptions,
 )
-from trawlnet.crawlers.units import RedisAddress, Seconds, Size
+from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.alerts.shapes import WebhookShape
 
 
 class PresetName(StrEnum):
@@ -37,10 +33,8 @@ class Scaling(StrEnum):
     CLASSIC = "classic"
 
 
-class IdsConfig(BaseModel):
-    """Field names are the YAML keys; with dashes they are the flags."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class IdsOptions(BaseModel):
+    """The keys that only this crawler has."""
 
     base_url: str = Field(
         "", description="URL of the API's server, such as https://www.bungie.net."
@@ -125,10 +119,6 @@ class IdsConfig(BaseModel):
         ge=1024,
         description="Pause the crawl while more bytes than this are published and not stored.",
     )
-    redis_address: RedisAddress = Field(
-        "", description="Keep the ledger in Redis, so that another process can take over."
-    )
-    store: RedisAddress = Field("", description="Alias of --redis-address.")
     postgres: str = Field(
         "", description="PostgreSQL server for stored instances (postgresql://…); default: SQLite."
     )
@@ -140,16 +130,6 @@ class IdsConfig(BaseModel):
     shard_timeout: Seconds = Field(
         15.0, ge=1, description="Replace the active process when it has not reported for this long."
     )
-    clickhouse_address: str = Field(
-        "",
-        description="ClickHouse server for raw reports (HOST:PORT or URL); without one, "
-        "ClickHouse runs embedded.",
-    )
-    clickhouse_username: ClickhouseUser = "default"
-    clickhouse_password: ClickhousePassword = ""
-    clickhouse_database: ClickhouseDatabase = "default"
-    webhook: AlertUrl = ""
-    webhook_shape: AlertShape = WebhookShape.AUTO
     status_every: Seconds = Field(
         3600.0, gt=0, description="Send a status update to the webhook this often, in seconds."
     )
@@ -158,17 +138,19 @@ class IdsConfig(BaseModel):
     max_body: Size = Field(
         16 << 20, ge=1024, description="Refuse answers larger than this (bytes, or 1MB)."
     )
+
+
+class IdsConfig(AlertOptions, ClickhouseOptions, StoreOptions, IdsOptions):
+    """Field names are the YAML keys; with dashes they are the flags, in the order of the bases
+    from the last to the first."""
+
+    model_config = ConfigDict(extra="forbid")
+
     allow_private_hosts: AllowPrivate = False
     contact: Contact = ""
     metrics_address: MetricsAddress = ""
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many requests.")
     max_seconds: MaxSeconds = None
-
-    @model_validator(mode="after")
-    def _one_name_for_one_store(self) -> Self:
-        if self.store and not self.redis_address:
-            object.__setattr__(self, "redis_address", self.store)
-        return self
 
     @property
     def most_workers(self) -> int:

@@ -8,12 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trawlnet.atproto.syntax import is_nsid
 from trawlnet.crawlers.common_keys import (
-    AlertShape,
-    AlertUrl,
+    AlertOptions,
     AllowPrivate,
-    ClickhouseDatabase,
-    ClickhousePassword,
-    ClickhouseUser,
+    ClickhouseOptions,
     Contact,
     MaxSeconds,
     MetricsAddress,
@@ -22,7 +19,6 @@ from trawlnet.crawlers.common_keys import (
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.observe.alerts.shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
 TRIES = 3  # Attempts at one step of a scan, while a server fails.
@@ -30,10 +26,8 @@ TRIES = 3  # Attempts at one step of a scan, while a server fails.
 _FILLINGS = ("", "a", "a.a", "a.a.a", ".a", ".a.a", "a.", "a.a.")
 
 
-class PdsConfig(BaseModel):
-    """Field names are the YAML keys; with dashes they are the flags."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class PdsOptions(BaseModel):
+    """The keys that only this crawler has."""
 
     registry: str = Field(
         "",
@@ -142,19 +136,6 @@ class PdsConfig(BaseModel):
         "nodes).",
     )
     shards: int = Field(2, ge=1, le=512, description="Number of processes of a fleet.")
-    clickhouse_address: str = Field(
-        "", description="ClickHouse server that holds the PLC mirror (HOST:PORT or URL)."
-    )
-    clickhouse_username: ClickhouseUser = "default"
-    clickhouse_password: ClickhousePassword = ""
-    clickhouse_database: ClickhouseDatabase = "default"
-    allow_private_hosts: AllowPrivate = False
-    contact: Contact = ""
-    metrics_address: MetricsAddress = ""
-    webhook: AlertUrl = ""
-    webhook_shape: AlertShape = WebhookShape.AUTO
-    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many scans.")
-    max_seconds: MaxSeconds = None
 
     @field_validator("relay", "collections", mode="before")
     @classmethod
@@ -171,6 +152,19 @@ class PdsConfig(BaseModel):
                     f"{glob!r} can fit none"
                 )
         return globs
+
+
+class PdsConfig(AlertOptions, ClickhouseOptions, PdsOptions):
+    """Field names are the YAML keys; with dashes they are the flags, in the order of the bases
+    from the last to the first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    allow_private_hosts: AllowPrivate = False
+    contact: Contact = ""
+    metrics_address: MetricsAddress = ""
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many scans.")
+    max_seconds: MaxSeconds = None
 
     @property
     def enumerates_plc(self) -> bool:

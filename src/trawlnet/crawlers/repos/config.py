@@ -4,34 +4,26 @@ from __future__ import annotations
 
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trawlnet.crawlers.common_keys import (
-    AlertShape,
-    AlertUrl,
+    AlertOptions,
     AllowPrivate,
-    ArchivePlace,
-    ClickhouseDatabase,
-    ClickhousePassword,
-    ClickhouseUser,
+    ClickhouseOptions,
     ConnectTimeout,
     Contact,
+    FleetOptions,
     MaxSeconds,
     MetricsAddress,
-    PartSeconds,
-    PartSize,
     PlcRate,
     RequestTimeout,
-    Shards,
-    ShardTimeout,
+    StoreOptions,
 )
 from trawlnet.crawlers.repos.following.figures.live_alerts import ALERT_BEHIND
-from trawlnet.crawlers.units import RedisAddress, Seconds, Size
+from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.observe.alerts.shapes import WebhookShape
 
 
 class SourceKind(StrEnum):
@@ -52,10 +44,8 @@ class LiveTablesKey(StrEnum):
     OFF = "off"
 
 
-class ReposConfig(BaseModel):
-    """Field names are the YAML keys; with dashes they are the flags."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ReposOptions(BaseModel):
+    """The keys that only this crawler has."""
 
     relay: tuple[str, ...] = Field(
         (),
@@ -193,27 +183,6 @@ class ReposConfig(BaseModel):
     )
     request_timeout: RequestTimeout = 300.0
     connect_timeout: ConnectTimeout = 15.0
-    redis_address: RedisAddress = Field(
-        "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
-    )
-    store: RedisAddress = Field("", description="Alias of --redis-address.")
-    fleet: str = Field(
-        "",
-        description="Run the crawl as many processes: local, or the address of a Ray cluster "
-        "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
-    )
-    shards: Shards = 2
-    archive: ArchivePlace = ""
-    part_size: PartSize = 32 << 20
-    part_seconds: PartSeconds = 30.0
-    shard_timeout: ShardTimeout = 15.0
-    clickhouse_address: str = Field(
-        "",
-        description="ClickHouse server (HOST:PORT or URL); without one, ClickHouse runs embedded.",
-    )
-    clickhouse_username: ClickhouseUser = "default"
-    clickhouse_password: ClickhousePassword = ""
-    clickhouse_database: ClickhouseDatabase = "default"
     event_log_size: Size = Field(
         20 << 30,
         ge=1 << 20,
@@ -230,24 +199,24 @@ class ReposConfig(BaseModel):
         description="Keep the table repo_records current while following: auto (where ClickHouse "
         "is installed, or a server is named), on or off.",
     )
-    allow_private_hosts: AllowPrivate = False
-    contact: Contact = ""
-    metrics_address: MetricsAddress = ""
-    webhook: AlertUrl = ""
-    webhook_shape: AlertShape = WebhookShape.AUTO
-    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many tasks.")
-    max_seconds: MaxSeconds = None
 
     @field_validator("relay", "pds", "skip_pds", "collections", mode="before")
     @classmethod
     def _one_is_a_list_of_one(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _one_name_for_one_store(self) -> Self:
-        if self.store and not self.redis_address:
-            object.__setattr__(self, "redis_address", self.store)
-        return self
+
+class ReposConfig(AlertOptions, ClickhouseOptions, FleetOptions, StoreOptions, ReposOptions):
+    """Field names are the YAML keys; with dashes they are the flags, in the order of the bases
+    from the last to the first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    allow_private_hosts: AllowPrivate = False
+    contact: Contact = ""
+    metrics_address: MetricsAddress = ""
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many tasks.")
+    max_seconds: MaxSeconds = None
 
     @property
     def chosen_source(self) -> SourceKind:

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from trawlnet.crawlers.common_keys import (
-    AlertShape,
-    AlertUrl,
+    AlertOptions,
     AllowPrivate,
-    ArchivePlace,
     ConnectTimeout,
-    PartSeconds,
-    PartSize,
+    FleetOptions,
     RequestTimeout,
-    Shards,
-    ShardTimeout,
 )
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.crawlers.web.outputs import (
@@ -38,7 +33,6 @@ from trawlnet.crawlers.web.scope import (
 )
 from trawlnet.crawlers.web.section import Section, section
 from trawlnet.loading import load
-from trawlnet.observe.alerts.shapes import WebhookShape
 from trawlnet.webpage.robots import product_token
 from trawlnet.webpage.url import Rewrite, UrlKeys
 
@@ -164,8 +158,8 @@ class ProxiesSection(Section):
     hosts: dict[str, str] = Field(default_factory=dict, description="Proxies for single hosts.")
 
 
-class WebConfig(Section):
-    """Field names are the YAML keys. The user's values override those of a preset."""
+class WebOptions(Section):
+    """The keys that only this crawler has."""
 
     preset: str | None = Field(None, description="Built-in settings for one site: github.")
     seeds: tuple[str, ...] = Field((), description="URLs to start from, in addition to seeds.txt.")
@@ -197,27 +191,6 @@ class WebConfig(Section):
     redis_address: str = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
-    fleet: str = Field(
-        "",
-        description="Run the crawl as many processes: local, or the address of a Ray cluster "
-        "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
-    )
-    shards: Shards = 2
-    archive: ArchivePlace = ""
-    part_size: PartSize = 32 << 20
-    part_seconds: PartSeconds = 30.0
-    shard_timeout: ShardTimeout = 15.0
-    allow_private_hosts: AllowPrivate = False
-    metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
-    webhook: AlertUrl = ""
-    webhook_shape: AlertShape = WebhookShape.AUTO
-
-    @model_validator(mode="before")
-    @classmethod
-    def _upon_its_preset(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("preset") in PRESETS:
-            return beneath(PRESETS[values["preset"]], values)
-        return values
 
     @field_validator("headers")
     @classmethod
@@ -233,6 +206,20 @@ class WebConfig(Section):
         if value is not None and value not in PRESETS:
             raise ValueError(f"one of {', '.join(PRESETS)}")
         return value
+
+
+class WebConfig(AlertOptions, FleetOptions, WebOptions):
+    """Field names are the YAML keys. The user's values override those of a preset."""
+
+    allow_private_hosts: AllowPrivate = False
+    metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _upon_its_preset(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("preset") in PRESETS:
+            return beneath(PRESETS[values["preset"]], values)
+        return values
 
 
 def keys_of(config: WebConfig) -> UrlKeys:
