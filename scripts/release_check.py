@@ -15,6 +15,7 @@ import re
 import resource
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import venv
@@ -45,6 +46,7 @@ def main() -> int:
             return 0
         step("the changelog has a section", changelog)
         step("two builds are the same", lambda: built_twice(scratch))
+        step("the sdist has every file, so that its tests find theirs", whole_sdist)
         step("wheels keep what their names promise", audited)
         step(f"installed, examined, crawled with: {most:g} s", lambda: tried(scratch, most))
     print("ready to upload: dist/")
@@ -77,6 +79,19 @@ def built_twice(scratch: Path) -> str:
     if differ:
         raise SystemExit(f"error: two builds differ: {', '.join(differ)}")
     return f"{len(first)} files"
+
+
+def whole_sdist() -> str:
+    (sdist,) = DIST.glob("*.tar.gz")
+    with tarfile.open(sdist) as tar:
+        packed = {name.partition("/")[2] for name in tar.getnames()}
+    listed = ran(["git", "-C", str(ROOT), "ls-files", "-z"])
+    missing = set(filter(None, listed.split("\0"))) - packed
+    if missing:
+        raise SystemExit(
+            f"error: not in {sdist.name}: {', '.join(sorted(missing)[:10])}; hint: MANIFEST.in"
+        )
+    return f"{len(packed)} names"
 
 
 def audited() -> str:

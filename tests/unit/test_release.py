@@ -10,6 +10,7 @@ import re
 import tarfile
 import tomllib
 import zipfile
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -50,6 +51,19 @@ def test_no_c_is_installed_and_all_of_it_is_in_the_sdist() -> None:
     assert PROJECT["tool"]["setuptools"]["include-package-data"] is False
     listed = (ROOT / "MANIFEST.in").read_text().splitlines()
     assert "recursive-include src/trawlnet/native *.c *.h" in listed and "graft tests" in listed
+
+
+# What setuptools puts into an sdist unasked, and the package, which it finds.
+UNASKED = {"pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO", "README.md", "LICENSE", "src"}
+
+
+def test_the_sdist_has_whatever_its_tests_read() -> None:
+    """Every file and folder at the top, but for what a build or a tool has left there."""
+    words = (ROOT / "MANIFEST.in").read_text().split()
+    left = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
+    there = {path.name for path in ROOT.iterdir()}
+    ours = {name for name in there if not any(fnmatchcase(name, one) for one in left)}
+    assert ours - set(words) - UNASKED - {".git", "MANIFEST.in"} == set()
 
 
 def test_the_changelog_has_a_section_for_what_comes() -> None:
