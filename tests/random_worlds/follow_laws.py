@@ -32,6 +32,7 @@ class Consumer:
     records: dict[str, dict[str, str]] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
     repeated: int = 0
+    away: set[str] = field(default_factory=set)  # DIDs that are said to be.
     odd: list[str] = field(default_factory=list)  # Events that do not fit what was before.
     last_us: int = 0
 
@@ -39,13 +40,24 @@ class Consumer:
         assert event["time_us"] > self.last_us, "time went back"
         self.last_us = event["time_us"]
         if event["id"] in self.ids:
-            self.repeated += event["kind"] == "commit"
+            self.repeated += 1
             return
         self.ids.add(event["id"])
-        if event["kind"] == "account" and not event["active"]:
-            self.records.pop(event["did"], None)
+        if event["kind"] == "account":
+            self._apply_account(event)
         elif event["kind"] == "commit":
             self._apply_record(event)
+
+    def _apply_account(self, event: Mapping[str, Any]) -> None:
+        """Each is said to be gone, and to be back, in turn."""
+        did = event["did"]
+        if event["active"] is not (did in self.away):
+            self.odd.append(f"{did} is {event['status'] or 'active'} once more")
+        if event["active"]:
+            self.away.discard(did)
+        else:
+            self.away.add(did)
+            self.records.pop(did, None)
 
     def _apply_record(self, event: Mapping[str, Any]) -> None:
         mine = self.records.setdefault(event["did"], {})
@@ -121,6 +133,17 @@ def check_nothing_invented(world: LivingWorld, workspace: Path, *, is_compacted:
     for did, records in archived(workspace).items():
         for path, cid in records.items():
             assert (did, path, cid) in world.history, (did, path, cid)
+
+
+def check_identities(world: LivingWorld, workspace: Path) -> None:
+    """A change of an identity is one event with one id, whoever tells of it and however often."""
+    ids: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for event in events_in(workspace):
+        if event["kind"] == "identity":
+            ids[event["did"], event["time"]].add(event["id"])
+    assert ids.keys() <= world.identities
+    several = {change: found for change, found in ids.items() if len(found) > 1}
+    assert not several, several
 
 
 def check_manners(world: LivingWorld, config: ReposConfig) -> None:

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from tests.random_worlds.follow_laws import (
     archived,
+    check_identities,
     check_manners,
     check_nothing_invented,
     check_resyncs,
@@ -25,7 +26,7 @@ from tests.random_worlds.follow_laws import (
 )
 from tests.random_worlds.follow_wire import LivingHttp, Sockets
 from tests.random_worlds.follow_world import LivingWorld
-from tests.random_worlds.repos_world import EPOCH, PLC, RELAY, WorldClock
+from tests.random_worlds.repos_world import EPOCH, PLC, WorldClock
 from trawlnet.archive.compact import compact
 from trawlnet.crawlers.atproto.streams import subscription
 from trawlnet.crawlers.repos import build
@@ -83,7 +84,7 @@ class Following:
         pdses = self.world.urls[: 1 if plan.upstreams == "some" else None]
         more["pds"] = () if plan.upstreams == "relay" else tuple(pdses)
         if plan.verb == "crawl" or plan.upstreams in ("relay", "both"):
-            more["relay"] = (RELAY,)
+            more["relay"] = tuple(self.world.relays)
         if self.dids is not None:
             listed = self.folder / "dids"
             listed.write_text("\n".join(sorted(self.dids)))
@@ -108,7 +109,8 @@ class Following:
         self._check_truth()
 
     def _check_truth(self) -> None:
-        truth = matching(self.world.truth(), self._is_wanted)
+        world = self.world
+        truth = matching(world.truth(), self._is_wanted)
         consumer, kept = consumed(self.place), archived(self.place)
         dids = self._followed()
         wrong = differences(kept, truth, dids)
@@ -116,9 +118,10 @@ class Following:
         wrong = differences(consumer.content, truth, dids)
         assert not wrong, ("events", wrong)
         # Of others nothing is promised, and yet the two agree.
-        others = self.world.accounts.keys() - dids
+        others = world.accounts.keys() - dids
         wrong = differences(consumer.content, kept, others)
         assert not wrong, ("events and archive", wrong)
+        check_identities(world, self.place)
         if not self.plan.kills:
             assert not consumer.odd, consumer.odd
             assert not consumer.repeated, "nothing was killed: each event is there once"

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.random_worlds.follow_world import LivingWorld, answer
-from tests.random_worlds.repos_world import RELAY, Answer, Row, WorldHttp, WorldStream
+from tests.random_worlds.repos_world import Answer, Row, WorldHttp, WorldStream
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.net.client.answer import RequestLimits
@@ -73,7 +73,7 @@ class Sockets:
         world.moment("dial")
         world.log.append(Row(parts.netloc, url, start, world.now(), 101, 0.0, world.run))
         origin = f"https://{parts.netloc}"
-        log = world.relay.log if origin == RELAY else world.logs[world.urls.index(origin)]
+        log = world.log_of(origin)
         cursor = parse_qs(parts.query).get("cursor", [None])[0]
         self.joined.setdefault(parts.netloc, world.now())
         socket = WorldSocket(self, parts.netloc, log, cursor)

@@ -26,6 +26,7 @@ from trawlnet.sim.repository.mst import build_tree
 
 COLLECTIONS = ("app.bsky.feed.post", "app.bsky.feed.like", "app.bsky.graph.follow")
 PASSING = "app.bsky.feed.post/passing"
+RELAYS = (RELAY, "https://other-relay.world.org")
 LOSSY = (Mischief.DROP, Mischief.SWAP)  # A message may be missing at the end.
 _HOURS = 3600.0
 _EMPTY = build_tree([]).root
@@ -64,6 +65,7 @@ class FollowSpec:
     page: int = 1000  # Accounts on a page of a listing.
     fails: tuple[int, int] = (0, 0)  # From which request to a PDS on, and how many in a row.
     latency: float = 0.05
+    relays: int = 1  # Each spoils what it tells in its own way.
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class LivingWorld:
         self.accounts: dict[str, Living] = {}
         self.history: set[tuple[str, str, str]] = set()  # (DID, path, CID) that ever was.
         self.were_away: set[str] = set()  # DIDs that were ever not served.
+        self.identities: set[tuple[str, str]] = set()  # DIDs whose identity changed, and when.
         # When a server last told the truth about a change of an account: by its name and the DID.
         self.named: dict[tuple[str, str], float] = {}
         self._drifted: set[str] = set()  # DIDs that have written nothing since.
@@ -108,14 +111,28 @@ class LivingWorld:
         self._random = random.Random(spec.seed)
         window = spec.firehose.window
         self.logs = [FirehoseLog(1 + 1000 * n, window) for n in range(spec.hosts)]
-        self.relay = RelayStream(spec.seed, Spoiler(spec.share, spec.kinds))
-        self.relay.log = FirehoseLog(1_000_000, window)
+        self.relays = {url: self._relay(number) for number, url in enumerate(RELAYS[: spec.relays])}
         for log, url in zip(self.logs, self.urls, strict=True):
             log.listeners.append(partial(self._note, urlsplit(url).netloc))
-            self.relay.listen(log)
-        self.relay.log.listeners.append(partial(self._note, urlsplit(RELAY).netloc))
+            for relay in self.relays.values():
+                relay.listen(log)
         for number in range(spec.accounts):
             self.join(number, self._random)
+
+    def _relay(self, number: int) -> RelayStream:
+        relay = RelayStream(self.spec.seed + number, Spoiler(self.spec.share, self.spec.kinds))
+        relay.log = FirehoseLog(1_000_000 * (1 + number), self.spec.firehose.window)
+        relay.log.listeners.append(partial(self._note, urlsplit(RELAYS[number]).netloc))
+        return relay
+
+    @property
+    def relay(self) -> RelayStream:
+        return self.relays[RELAY]
+
+    def log_of(self, origin: str) -> FirehoseLog:
+        """The firehose of a server."""
+        relay = self.relays.get(origin)
+        return relay.log if relay else self.logs[self.urls.index(origin)]
 
     def url(self, host: int) -> str:
         return f"https://pds{host}.world.org"
@@ -275,7 +292,7 @@ class LivingWorld:
         self.logs[one.home].add(one.did, "#commit", told)
 
     def _close(self) -> None:
-        """The relay tells the truth, at last."""
+        """The relays tell the truth, at last."""
         for log in self.logs:
             log.listeners[1:] = [self._pass_on]
         for one in self.accounts.values():
@@ -290,7 +307,8 @@ class LivingWorld:
             self.named[name, event.did] = self.now()
 
     def _pass_on(self, event: LoggedEvent) -> None:
-        self.relay.log.add(event.did, event.kind, event.payload)
+        for relay in self.relays.values():
+            relay.log.add(event.did, event.kind, event.payload)
 
     def _commit(self, one: Living, records: Mapping[str, bytes]) -> CommitStory:
         self._drifted.discard(one.did)
@@ -307,12 +325,15 @@ class LivingWorld:
         told = self._signed(one, kind, payload)
         if kind in ("#commit", "#sync"):
             self._true.append(told)
+        if kind == "#identity":
+            self.identities.add((one.did, told["time"]))
         self.logs[one.home].add(one.did, kind, told)
 
     def _tell_falsely(
         self, one: Living, kind: str, payload: Mapping[str, Any], chance: random.Random
     ) -> None:
-        others = [self.relay.log, *(log for n, log in enumerate(self.logs) if n != one.home)]
+        others = [relay.log for relay in self.relays.values()]
+        others += [log for n, log in enumerate(self.logs) if n != one.home]
         chance.choice(others).add(one.did, kind, self._signed(one, kind, payload))
 
     def _signed(self, one: Living, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,7 +371,7 @@ def answer(world: LivingWorld, url: str) -> Answer:
     origin, method = f"https://{parts.netloc}", parts.path.rpartition(".")[2]
     if origin == PLC:
         return _document(world, parts.path.strip("/"))
-    if origin == RELAY:
+    if origin in world.relays:
         names = [urlsplit(url).netloc for url in world.urls]
         return _json({"hosts": [{"hostname": name, "status": "active"} for name in names]})
     host = world.urls.index(origin)

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.random_worlds.budget import worlds
+from tests.random_worlds.follow_laws import events_in
 from tests.random_worlds.follow_runs import Following, Kill, Plan
 from tests.random_worlds.follow_world import Act, Firehose, FollowSpec, LivingWorld
+from tests.random_worlds.repos_world import EPOCH
 from trawlnet.crawlers.repos.following.live_store import look_at_live
+from trawlnet.sim.atproto.history import iso_time
 from trawlnet.sim.atproto.live.relay_stream import Mischief
 
 ACTS = ("write",) * 12 + (
@@ -67,6 +70,7 @@ specs = st.builds(
     page=st.sampled_from((2, 1000)),
     fails=st.tuples(st.integers(0, 20), st.sampled_from((0, 0, 2, 7, 30))),
     latency=st.sampled_from((0.001, 0.05, 0.7)),
+    relays=st.sampled_from((1, 1, 2)),
 )
 rates = st.sampled_from((3.1, 23.0, 500.0))
 configs = st.builds(
@@ -214,6 +218,28 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
 )
 def test_what_was_found_stays_mended(spec: FollowSpec, plan: Plan) -> None:
     follow(spec, plan)
+
+
+def changes() -> tuple[Act, ...]:
+    """Accounts write, get new keys, move, go and come back."""
+    acts = ("write", "rotate", "write", "move", "rotate", "pause", "resume", "write", "rotate")
+    return tuple(Act(act, number, 3.0, number) for number, act in enumerate(acts * 6))
+
+
+@pytest.mark.parametrize("kinds", [(), (Mischief.REPEAT, Mischief.REWIND, Mischief.SWAP)])
+@pytest.mark.parametrize("upstreams", ["relay", "both"])
+def test_who_tells_it_as_well_makes_no_other_event_of_it(
+    upstreams: str, kinds: tuple[Mischief, ...], tmp_path: Path
+) -> None:
+    spec = FollowSpec(7, 2, 4, (*written(0, 1, 2, 3), *changes()), relays=2, share=0.5, kinds=kinds)
+    world = LivingWorld(spec)
+    Following(world, tmp_path, Plan("follow", upstreams, False, False, PLAIN)).judge()
+    events = [event for event in events_in(tmp_path / "net") if event["kind"] == "identity"]
+    told = {(event["did"], event["time"]) for event in events}
+    assert len(told) == len(events) >= 8
+    assert told >= {
+        change for change in world.identities if change[1] > iso_time(int(EPOCH * 1000))
+    }
 
 
 @pytest.mark.parametrize("upstreams", ["relay", "pdses"])

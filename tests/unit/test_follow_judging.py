@@ -277,6 +277,19 @@ def test_an_identity_is_passed_on_and_looked_up(court: Court) -> None:
     assert court.judge(frame, upstream=STRANGER).events == []
 
 
+def test_an_identity_is_passed_on_once(court: Court) -> None:
+    """Two relays, or one that goes back, tell of it under different numbers."""
+    first = IdentityFrame(7, DID, "2026-01-01T00:00:00Z", "a.example")
+    second = IdentityFrame(9, DID, "2026-01-01T00:00:01Z", "b.example")
+    again = IdentityFrame(1_000_000, DID, first.time, None)
+    judge = court.judge(first, second, again, second)
+    assert [event.handle for event in judge.events if isinstance(event, IdentityEvent)] == [
+        "a.example",
+        "b.example",
+    ]
+    assert judge.change.identities.keys() == {DID}, "it is remembered beyond this batch"
+
+
 @pytest.mark.parametrize(
     ("standing", "active", "asks"),
     [

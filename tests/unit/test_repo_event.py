@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trawlnet.atproto.cid import Cid, cid_of
+from trawlnet.crawlers.atproto.streams.host_cursor import seconds_of
 from trawlnet.crawlers.repos.events.event import (
     AccountEvent,
     IdentityEvent,
@@ -102,6 +103,8 @@ def test_every_event_survives_its_line(time_us: int, event: RepoEvent) -> None:
 @given(EVENTS, EVENTS)
 def test_different_events_have_different_ids(one: RepoEvent, other: RepoEvent) -> None:
     def identity(event: RepoEvent) -> object:
+        if isinstance(event, IdentityEvent):
+            return (event.did, event.time) if seconds_of(event.time) is not None else event
         # A CID stands for the record.
         return replace(event, record=None) if isinstance(event, RecordEvent) else event
 
@@ -112,6 +115,15 @@ def test_the_id_is_written_down() -> None:
     """Consumers keep ids for long: a change of how they are made is a change of the format."""
     assert event_id(POST) == "a93fc1c7c59b3577b2e753e62b28549c"
     assert event_id(LEFT) == "202ec9d4db631f5427032174a7fe244b"
+    assert event_id(RENAMED) == "8e723f4adb606ef6d8b4423a1e80ab55"
+
+
+def test_a_change_of_an_identity_has_one_id_whoever_tells_of_it() -> None:
+    """Relays number messages anew, and some leave the handle out; the time they pass on."""
+    assert event_id(replace(RENAMED, seq=1_000_000, handle=None)) == event_id(RENAMED)
+    assert event_id(replace(RENAMED, time="2026-01-01T00:00:01Z")) != event_id(RENAMED)
+    timeless = replace(RENAMED, time="")
+    assert event_id(replace(timeless, seq=8)) != event_id(timeless)
 
 
 @pytest.mark.parametrize(

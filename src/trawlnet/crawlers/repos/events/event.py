@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from trawlnet.crawlers.atproto.streams.host_cursor import seconds_of
 from trawlnet.malformed import Malformed
 
 Operation = Literal["create", "update", "delete"]
@@ -68,6 +69,9 @@ def event_id(event: RepoEvent) -> str:
         case RecordEvent(did, rev, operation, collection, rkey, cid, occasion=occasion):
             again = (occasion,) if occasion else ()
             return _digest("commit", did, rev, operation, collection, rkey, cid, *again)
+        case IdentityEvent(did, time=time) if seconds_of(time) is not None:
+            # Each relay has numbers of its own, and some leave the handle out.
+            return _digest("identity", did, time)
         case IdentityEvent(did, handle, seq, time):
             return _digest("identity", did, handle, seq, time)
         case AccountEvent(did, active, status, seq, time):

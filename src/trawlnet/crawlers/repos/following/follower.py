@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from trawlnet.atproto.firehose.frame import IdentityFrame
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
@@ -133,6 +134,9 @@ class Follower:
         states = self.parts.live.states(dids)
         judge = self.judge(self.states_of(dids))
         judge.bases = {did: one for did, one in judge.states.items() if did not in states}
+        frames = (one.frame for batch in batches for one in batch.frames)
+        renamed = {frame.did for frame in frames if isinstance(frame, IdentityFrame)}
+        judge.identities = self.parts.live.identity_times(renamed) if renamed else {}
         change = judge.change
         for batch in batches:
             for one in batch.frames:

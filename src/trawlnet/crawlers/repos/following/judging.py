@@ -17,6 +17,7 @@ from trawlnet.atproto.firehose.frame import AccountFrame, CommitFrame, IdentityF
 from trawlnet.atproto.firehose.refusal import Refusal
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.events.event import IdentityEvent, Operation, RecordEvent, RepoEvent
+from trawlnet.crawlers.repos.events.identity_times import Times, times_with
 from trawlnet.crawlers.repos.following.deltas import RepoDelta
 from trawlnet.crawlers.repos.following.frames import CheckedFrame, is_signed_by
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
@@ -69,6 +70,8 @@ class Judge:
     # Identities were looked up just now: what does not fit them now never will.
     is_final: bool = False
     bases: Mapping[str, LiveState] = field(default_factory=dict)  # States that are not stored yet.
+    # Of accounts in this batch, when their identities changed.
+    identities: dict[str, Times] = field(default_factory=dict)
     change: LiveChange = field(default_factory=LiveChange)
     deltas: dict[str, RepoDelta] = field(default_factory=dict)
     events: list[RepoEvent] = field(default_factory=list)
@@ -188,10 +191,18 @@ class Judge:
             self.events.append(RecordEvent(did, rev, "delete", *place, None, None))
 
     def _on_identity(self, upstream: Upstream, frame: IdentityFrame) -> None:
-        if self._is_heard_from(upstream, frame.did):
+        if self._is_heard_from(upstream, frame.did) and self._is_news(frame):
             self.events.append(IdentityEvent(frame.did, frame.handle, frame.seq, frame.time))
         if (state := self.states.get(frame.did)) is not None:
             self._look_up(upstream, frame.did, state)
+
+    def _is_news(self, frame: IdentityFrame) -> bool:
+        """Or another upstream, or this one, has told it before."""
+        did = frame.did
+        times = times_with(self.identities.get(did, ()), frame.time, self.now)
+        if times is not None and is_storable(did):
+            self.identities[did] = self.change.identities[did] = times
+        return times is not None
 
     def _on_account(self, upstream: Upstream, frame: AccountFrame) -> None:
         """The word of a server, and not signed: a visit finds out, and then it is published."""

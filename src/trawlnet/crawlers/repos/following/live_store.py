@@ -14,6 +14,7 @@ import msgspec
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
+from trawlnet.crawlers.repos.events.identity_times import Times
 from trawlnet.crawlers.repos.following.figures.live_figures import (
     LiveFigures,
     StandingCounts,
@@ -36,6 +37,7 @@ _COMPARING = "comparing"
 _FIGURES = "figures"
 _PUBLISHED = "published"
 _FOLLOWED = "followed"
+_IDENTITIES = "identities"
 _ALL = b"all"
 _DUE_TIME = 8  # Bytes in front of the DID: microseconds, so that keys sort by them.
 _NUMBER = 8  # Bytes behind the DID of a frame that waits, and a zero.
@@ -77,6 +79,7 @@ class LiveChange:
     rejected: Counter[str] = field(default_factory=Counter)
     resyncs: int = 0
     events: int = 0
+    identities: dict[str, Times] = field(default_factory=dict)
     # Time of the newest event that these states know of; None: as before.
     published_us: int | None = None
 
@@ -97,6 +100,7 @@ class LiveStore:
         self._figures = notes.table(_FIGURES)
         self._published = notes.table(_PUBLISHED)
         self._followed = notes.table(_FOLLOWED)
+        self._identities = notes.table(_IDENTITIES)
         self.roll = RollBook(notes)
 
     @classmethod
@@ -127,6 +131,12 @@ class LiveStore:
             is_there = cursor.set_range(did.encode() + b"\0")
             rows = islice(cursor.iternext(), most) if is_there else ()
             return {key.decode(): _STATE.decode(packed) for key, packed in rows}
+
+    def identity_times(self, dids: Iterable[str]) -> dict[str, Times]:
+        """Of those whose identity has changed."""
+        with self._notes.reading(self._identities) as txn:
+            found = {did: txn.get(did.encode()) for did in dids if is_storable(did)}
+        return {did: _TIMES.decode(packed) for did, packed in found.items() if packed is not None}
 
     def cursor(self, host: str) -> HostCursor | None:
         with self._notes.reading(self._cursors) as txn:
@@ -161,6 +171,8 @@ class LiveStore:
                     txn.put(_due_key(visit), b"", db=self._due)
             for host, cursor in change.cursors.items():
                 txn.put(host.encode(), _ENCODER.encode(cursor), db=self._cursors)
+            for did, times in change.identities.items():
+                txn.put(did.encode(), _ENCODER.encode(times), db=self._identities)
             for did in change.adopted:
                 txn.delete(did.encode(), db=self._adopting)
             self._hold(txn, change)
@@ -310,5 +322,6 @@ def look_at_live(state: Path) -> LiveLook | None:
 _ENCODER = msgspec.msgpack.Encoder()
 _STATE = msgspec.msgpack.Decoder(LiveState)
 _CURSOR = msgspec.msgpack.Decoder(HostCursor)
+_TIMES = msgspec.msgpack.Decoder(Times)
 _GAP = msgspec.msgpack.Decoder(StreamGap)
 _FIGURES_OF = msgspec.msgpack.Decoder(LiveFigures)
