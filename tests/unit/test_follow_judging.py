@@ -32,7 +32,7 @@ from trawlnet.crawlers.repos.events.event import IdentityEvent, RecordEvent
 from trawlnet.crawlers.repos.following.frames import check_frames
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.judging import IdentityDoubt, Judge, JudgeRules
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, located
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.live import CommitEvent, LiveRepo
 
@@ -179,6 +179,9 @@ def test_the_first_commit_of_a_new_key_brings_a_visit_forward_that_was_put_off(
     put_off = replace(judge.states[DID], asked_at=NOW + 6 * 3600.0)
     court.state = put_off
     assert not court.judge(frame_of(court.next_commit(-30.0))).change.due, "once for each key"
+    court.state = replace(put_off, was_hurried=False, has_slot=True)
+    judge = court.judge(frame_of(court.next_commit(-20.0)))
+    assert not judge.change.due, "nor before its turn at its server"
     assert put_off.moved(ELSEWHERE, put_off.key) == replace(put_off, pds=ELSEWHERE)
     assert not put_off.moved("", KEYS[2].did_key).was_hurried
 
@@ -203,12 +206,39 @@ def test_a_commit_without_what_taking_back_needs_is_read_by_a_visit(court: Court
     assert not judge.change.rejected
 
 
-def test_an_unknown_account_is_visited_and_its_commit_waits(court: Court) -> None:
+def test_an_unknown_account_is_visited_and_takes_no_memory(court: Court) -> None:
+    """There may be no such account; if there is, the visit brings what is missed until then."""
     court.state = None
     judge = court.judge(frame_of(court.next_commit()))
-    assert judge.change.states[DID].standing is Standing.DESYNCHRONIZED
+    court.state = judge.change.states[DID]
+    assert court.state.is_hearsay and court.state.missed_at == NOW
     assert is_due_at_once(judge)
-    assert len(court.held) == 1
+    court.state = replace(court.state, asked_at=NOW + PAUSE, missed_at=NOW - 5.0)
+    judge = court.judge(frame_of(court.next_commit(-50.0)))
+    assert judge.change.states[DID].missed_at == NOW
+    assert not judge.change.due and not court.held
+    court.state = located(court.state, HOME, KEYS[1].did_key, NOW)
+    court.judge(frame_of(court.next_commit(-40.0)))
+    assert len(court.held) == 1, "where it lives is known: what comes now may come behind the visit"
+
+
+def test_an_unknown_account_takes_its_turn_among_those_of_whoever_named_it_last(
+    court: Court,
+) -> None:
+    court.state = None
+    judge = court.judge(frame_of(court.next_commit()), upstream=STRANGER)
+    court.state = replace(judge.change.states[DID], asked_at=NOW + PAUSE)
+    assert court.state.told_by == ELSEWHERE
+    judge = court.judge(frame_of(court.next_commit(-50.0)), upstream=PDS)
+    assert judge.change.states[DID].told_by == HOME
+    assert is_due_at_once(judge)
+
+
+def test_an_unknown_account_is_looked_up_among_others_of_its_kind(court: Court) -> None:
+    """Lookups of accounts in doubt are few: thousands that were invented are not among them."""
+    court.state = LiveState(standing=Standing.DESYNCHRONIZED, asks=1, asked_at=NOW)
+    frames = IdentityFrame(7, DID, "2026-01-01T00:00:00Z", "a.example"), account_frame(active=False)
+    assert not court.judge(*frames, upstream=STRANGER).doubts
 
 
 def test_a_wrong_signature_is_doubted_first_and_rejected_after_a_lookup(court: Court) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import math
+from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 
+from tests.support.atproto.made_commits import DID, NOW
+from tests.unit.test_follow_publishing import HOME, Witness, follower_over
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, next_visit
-from trawlnet.crawlers.repos.following.live_store import LiveChange
+from trawlnet.crawlers.repos.following.live_store import LiveChange, LiveStore
 from trawlnet.crawlers.repos.following.resyncs import Resyncs
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
+from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded, VisitSink
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.task import Task
 
 HOUR = 3600.0
 PER_HOUR = 60.0
@@ -30,14 +38,15 @@ class SetClock:
 class Turns:
     """What a live store would hold of accounts that break their chains without end."""
 
-    def __init__(self, homes: dict[str, str]) -> None:
+    def __init__(self, homes: dict[str, str], per_hour: float = PER_HOUR) -> None:
         self.clock = SetClock()
-        parts: Any = (None, None, None, None, VisitLimits(PER_HOUR), self.clock)
+        parts: Any = (None, None, None, None, VisitLimits(per_hour), self.clock)
         self.resyncs = Resyncs(*parts)
         self.states = {
             did: LiveState(pds=pds, standing=Standing.DESYNCHRONIZED) for did, pds in homes.items()
         }
         self.due = [(self.clock.at, did) for did in sorted(homes)]
+        heapq.heapify(self.due)
         self.visits: list[tuple[float, str]] = []
 
     def run(self, seconds: float) -> None:
@@ -54,6 +63,14 @@ class Turns:
             for visit in change.due:
                 heapq.heappush(self.due, (visit.at, visit.did))
         self.clock.at = end
+
+    def ask_for(self, did: str, pds: str) -> None:
+        self.states[did] = LiveState(pds=pds, standing=Standing.DESYNCHRONIZED)
+        heapq.heappush(self.due, (self.clock.at, did))
+
+    def archive(self, did: str) -> None:
+        """Somebody else visits it."""
+        self.states[did] = structs.replace(self.states[did], standing=Standing.SYNCHRONIZED)
 
     def of(self, did: str) -> list[float]:
         return [at for at, who in self.visits if who == did]
@@ -73,13 +90,51 @@ def test_a_visit_that_is_put_off_for_hours_keeps_no_other_waiting() -> None:
     turns = Turns({"did:restless": "https://one.example"})
     turns.run(6 * HOUR)  # Its pauses have doubled to hours by now.
     assert max(turns.due)[0] > turns.clock.at + HOUR
-    turns.states["did:other"] = LiveState(
-        pds="https://one.example", standing=Standing.DESYNCHRONIZED
-    )
     asked_at = turns.clock.at
-    heapq.heappush(turns.due, (asked_at, "did:other"))
+    turns.ask_for("did:other", "https://one.example")
     turns.run(1.0)
     assert turns.of("did:other")[0] == asked_at
+
+
+def test_turns_that_nobody_needs_any_more_are_given_back() -> None:
+    """The stream names accounts of a server, and then the crawl itself archives them."""
+    pds = "https://large.example"
+    turns = Turns({f"did:{n:05}": pds for n in range(20_000)}, per_hour=1000.0)
+    turns.run(600.0)
+    for did, state in turns.states.items():
+        turns.archive(did)
+        if state.has_slot:  # As a sink does it.
+            turns.resyncs.limits.give_back(pds, state.asked_at)
+            turns.states[did] = structs.replace(turns.states[did], has_slot=False)
+    for number in range(30):
+        asked_at, did = turns.clock.at, f"did:new{number}"
+        turns.ask_for(did, pds)
+        turns.run(60.0)
+        assert turns.of(did)[0] - asked_at < 10.0
+
+
+def test_turns_that_are_given_back_are_as_many_as_were_taken() -> None:
+    pds = "https://bad.example"
+    turns = Turns({f"did:{n}": pds for n in range(300)})
+    begun = turns.clock.at
+    for part in range(16):
+        turns.run(HOUR / 4)
+        for did in list(turns.states)[part::9]:
+            turns.archive(did)
+        for n in range(40):
+            turns.ask_for(f"did:{part}-{n}", pds)
+    times = sorted(at - begun for at, _ in turns.visits)
+    for first, begin in enumerate(times):
+        for count, end in enumerate(times[first:], 1):
+            assert count <= BURST + 1 + (end - begin) * PER_HOUR / HOUR
+    assert len(times) >= 3.9 * PER_HOUR, "nor fewer"
+
+
+def test_who_has_no_server_yet_takes_no_turn() -> None:
+    """A lookup asks a directory, at the pace of that."""
+    turns = Turns({f"did:{n}": "" for n in range(1000)})
+    turns.run(1.0)
+    assert len({did for _, did in turns.visits}) == 1000
 
 
 def test_a_slot_has_come_when_the_store_says_that_its_visit_is_due() -> None:
@@ -89,6 +144,35 @@ def test_a_slot_has_come_when_the_store_says_that_its_visit_is_due() -> None:
     slot = math.nextafter(turns.clock.at, math.inf)
     state = structs.replace(turns.states["did:one"], asked_at=slot, has_slot=True)
     assert turns.resyncs._with_a_slot({"did:one": state}, LiveChange()) == ["did:one"]
+
+
+def test_a_visit_of_the_crawl_gives_back_the_turn_of_the_streams(tmp_path: Path) -> None:
+    live, limits = LiveStore.open(tmp_path), VisitLimits(PER_HOUR)
+    taken = [limits.next_slot(HOME, NOW) for _ in range(20)]
+    state = LiveState("rev", b"root", "key", HOME, Standing.DESYNCHRONIZED, "rev", taken[10], 1)
+    live.apply(LiveChange({DID: structs.replace(state, has_slot=True)}))
+    sink = VisitSink(follower_over(live, Witness()), limits)
+    items = [VisitBegun(DID, NOW), VisitEnded(DID, Reason.NOT_MODIFIED)]
+    asyncio.run(sink.write([(Task(DID, "pds.example"), items)]))
+    after = live.states([DID])[DID]
+    live.close()
+    assert after.is_synchronized and not after.has_slot
+    assert limits.next_slot(HOME, NOW) == taken[10]
+    assert limits.next_slot(HOME, NOW) > taken[-1], "once"
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_FOUND, Reason.DEACTIVATED])
+def test_an_account_that_the_crawl_does_not_find_is_left_to_its_lookups(
+    tmp_path: Path, reason: Reason
+) -> None:
+    """Else something would be remembered of every account that is invented."""
+    live = LiveStore.open(tmp_path)
+    live.apply(LiveChange({DID: LiveState(standing=Standing.DESYNCHRONIZED, missed_at=NOW - 9)}))
+    items = [VisitBegun(DID, NOW), VisitEnded(DID, reason)]
+    sink = VisitSink(follower_over(live, Witness()))
+    asyncio.run(sink.write([(Task(DID, "pds.example"), items)]))
+    assert live.states([DID])[DID].is_hearsay is (reason is Reason.NOT_FOUND)
+    live.close()
 
 
 def test_other_servers_do_not_wait_for_one() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.repos.following.figures.live_row import live_at_rest
+from trawlnet.crawlers.repos.following.figures.resync_wait import LOOKED_AT, resync_wait
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, LiveStore
-from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, resync_wait
 
 NOW = 1_767_225_660.0  # A minute into 2026.
 CURSORS = {
@@ -61,12 +63,15 @@ def test_status_says_until_when_desynchronized_accounts_wait(tmp_path: Path) -> 
     due = [DueVisit(did, state.asked_at) for did, state in states.items()]
     # An earlier visit of one that has been put off since.
     live.apply(LiveChange(states, [*due, DueVisit("did:plc:a", NOW + 30)]))
-    assert resync_wait(live.first_due(LOOKED_AT), live.states) == (3, NOW + 60, NOW + 3600)
+    # One that is looked at before its turn at its server.
+    states["did:plc:e"] = replace(waiting_until(NOW + 1800), has_slot=True)
+    live.apply(LiveChange(states, [DueVisit("did:plc:e", NOW + 15)]))
+    assert resync_wait(live.first_due(LOOKED_AT), live.states) == (4, NOW + 60, NOW + 3600)
     live.close()
     row = live_at_rest(tmp_path, NOW)
     assert row is not None
     assert row["resyncs_waiting"] == {
-        "accounts": 3,
+        "accounts": 4,
         "next_at": "2026-01-01T00:02:00Z",
         "last_at": "2026-01-01T01:01:00Z",
     }

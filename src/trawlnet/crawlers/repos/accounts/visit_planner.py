@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.crawlers.repos.accounts.identity import Mirror, RepoIdentity, Resolver
@@ -91,6 +91,15 @@ class VisitPlanner:
     def of_left_out(self, did: str, why: str) -> list[Task]:
         """One that a directory names without a server, for the record; or none if enough are."""
         return self._on_record(LeftOutAccount(did, Reason.NOT_FOUND, why))
+
+    async def mirrored(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
+        """Those for which the mirror names a server that is not left alone."""
+        states = await self.mirror.states(dids) if self.mirror else {}
+        return {did: state for did, state in states.items() if self.is_visited(state)}
+
+    def is_visited(self, identity: RepoIdentity) -> bool:
+        """Whether it has a server that is not left alone."""
+        return self._refusal(identity) is None
 
     async def of_unknown(self, dids: Sequence[str]) -> list[Task]:
         """Accounts to visit wherever they live, archived or not."""

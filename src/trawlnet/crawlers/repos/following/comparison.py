@@ -27,7 +27,7 @@ def compare(
             continue
         if state is None:
             if claim.active and _is_since(claim.rev, since):
-                judge.resync(claim.did, LiveState(), ResyncCause.GAP)
+                judge.resync(claim.did, LiveState(told_by=claim.pds), ResyncCause.GAP)
         elif not state.pds or Upstream(claim.pds, is_pds=True).is_home_of(state.pds):
             named.append(claim.did)
             _compare_known(judge, claim, state)

@@ -29,8 +29,9 @@ from trawlnet.crawlers.repos.following.frames import (
 )
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
 from trawlnet.crawlers.repos.following.judging import IdentityDoubt, Judge, JudgeRules
-from trawlnet.crawlers.repos.following.live_state import LiveState
+from trawlnet.crawlers.repos.following.live_state import LiveState, located
 from trawlnet.crawlers.repos.following.live_store import (
+    DueVisit,
     LiveChange,
     LiveStore,
     StreamGap,
@@ -200,6 +201,9 @@ class Follower:
                 return
             judge = self.judge(states, is_final=True)
             moved = state.moved(identity.pds, identity.key)
+            if state.is_hearsay and moved.pds:
+                moved = located(state, moved.pds, moved.key, judge.now)
+                judge.change.due.append(DueVisit(identity.did, judge.now))
             if moved != state:
                 judge.states[identity.did] = judge.change.states[identity.did] = moved
             await self.judge_held(identity.did, judge)

@@ -111,7 +111,8 @@ class Judge:
             self._reject(did, None, Rejection.LONG_DID)
         elif state is None:
             # With which key it must be signed is found out by the visit.
-            self._desynchronize(one, LiveState(), ResyncCause.NEW_ACCOUNT)
+            nobody = LiveState(told_by=one.upstream.url)
+            self._desynchronize(one, nobody, ResyncCause.NEW_ACCOUNT)
         elif found.rev > state.rev:
             self._on_newer(one, state, found, key)
 
@@ -130,7 +131,7 @@ class Judge:
             # One that was archived before it was followed may have no visit ahead.
             if not state.asks:
                 state = self.resync(did, state, ResyncCause.ARCHIVED)
-            elif is_signed and not state.was_hurried and state.asked_at > self.now:
+            elif is_signed and not state.was_hurried and self._is_put_off(state):
                 state = self._hurry(did, state)
             self._hold(one, state)
         elif state.standing is Standing.INACTIVE:
@@ -210,7 +211,8 @@ class Judge:
         if state is None:
             # A visit may have read it before it left, and not be stored yet.
             if not frame.active and is_storable(frame.did):
-                self.resync(frame.did, LiveState(), ResyncCause.ACCOUNT)
+                nobody = LiveState(told_by=upstream.url)
+                self.resync(frame.did, nobody, ResyncCause.ACCOUNT)
             return
         if not self._is_heard_from(upstream, frame.did):
             # A server that the account has left, or is coming to.
@@ -234,12 +236,28 @@ class Judge:
         self.put(did, state)
         return state
 
+    def _is_put_off(self, state: LiveState) -> bool:
+        """By its own pause; nothing makes its turn at its server come sooner."""
+        return state.asked_at > self.now and not state.has_slot
+
     def _hold(self, one: HeldFrame, state: LiveState) -> None:
         """Until the visit has been, which was asked for when the account became desynchronized."""
-        if self.rules.hold(one):
+        if state.is_hearsay:
+            self._miss(one, state)
+        elif self.rules.hold(one):
             self.change.held.append(one)
         else:
             self.put(one.frame.did, replace(state, missed_at=self.now))
+
+    def _miss(self, one: HeldFrame, state: LiveState) -> None:
+        """The visit begins after this, and brings it: who invents accounts fills no memory. The
+        account takes its turn among those of whoever named it last: who names others' first does
+        not keep them waiting."""
+        did, url = one.frame.did, one.upstream.url
+        if state.told_by != url:
+            state = replace(state, told_by=url, asked_at=self.now)
+            self.change.due.append(DueVisit(did, self.now))
+        self.put(did, replace(state, missed_at=self.now))
 
     def _doubt(self, one: HeldFrame, state: LiveState, why: Refusal | Rejection) -> None:
         """It is not believed now; if a lookup names another key or server, it is judged again.
@@ -253,6 +271,8 @@ class Judge:
         self.check_later(one.frame.did, state)
 
     def _look_up(self, upstream: Upstream, did: str, state: LiveState) -> None:
+        if state.is_hearsay:
+            return  # This is being done, among others of its kind.
         is_own = upstream.is_pds or not state.pds
         self.doubts.add(IdentityDoubt(did, upstream.url if is_own else state.pds))
 

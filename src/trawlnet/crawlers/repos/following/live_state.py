@@ -10,6 +10,7 @@ from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
 
 _LONGEST_PAUSE = 6 * 3600.0  # Seconds between two visits that the stream asks for.
 _MOST_DOUBLINGS = 16
+_MOST_LOOKUPS = 8  # Of an account that nobody knows: with doubling pauses the last is hours later.
 _FORGIVEN = 4  # Times the last pause, without a further one: then the count begins anew.
 
 
@@ -38,6 +39,7 @@ class ResyncEnd(StrEnum):
     FETCHED = "fetched"  # A visit brought something newer.
     UNCHANGED = "unchanged"  # Its server has what was published.
     INACTIVE = "inactive"
+    FORGOTTEN = "forgotten"  # Again and again nobody knew where it lives.
 
 
 class LiveState(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +59,8 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     withdrawn_us: int = 0  # When what had been published was last withdrawn; 0: never.
     has_slot: bool = False  # The visit at `asked_at` counts among those of its server's hour.
     was_hurried: bool = False  # For a first commit that `key` signs, while a visit was far off.
+    told_by: str = ""  # URL of the server that named it last, while nothing else is known of it,
+    lookups: int = 0  # and how many in a row have found nothing.
 
     def moved(self, pds: str, key: str) -> LiveState:
         """As a directory says; what it leaves open stays."""
@@ -67,6 +71,12 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_synchronized(self) -> bool:
         return self.standing is Standing.SYNCHRONIZED
+
+    @property
+    def is_hearsay(self) -> bool:
+        """Somebody named the account: there may be no such."""
+        is_known = self.rev or self.pds or self.withdrawn_us
+        return self.standing is Standing.DESYNCHRONIZED and not is_known
 
     @property
     def needs_visit(self) -> bool:
@@ -123,3 +133,16 @@ def next_visit(
     asks = 1 if is_forgiven else state.asks + 1
     again = msgspec.structs.replace(state, asked_at=due, asks=asks, has_slot=False)
     return again, due
+
+
+def located(state: LiveState, pds: str, key: str, now: float) -> LiveState:
+    """It was hearsay, and is found: now it takes its turn at the server that it lives on."""
+    moved = state.moved(pds, key)
+    return msgspec.structs.replace(moved, told_by="", lookups=0, asked_at=now, asks=1)
+
+
+def not_located(state: LiveState) -> LiveState | None:
+    """None: nothing is to be remembered of it any more."""
+    if state.lookups + 1 >= _MOST_LOOKUPS:
+        return None
+    return msgspec.structs.replace(state, lookups=state.lookups + 1)

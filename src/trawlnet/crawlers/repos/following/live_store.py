@@ -68,6 +68,7 @@ class LiveChange:
     cursors: dict[str, HostCursor] = field(default_factory=dict)
     gaps: dict[str, StreamGap] = field(default_factory=dict)  # By host.
     adopted: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)  # Accounts that there may never have been.
     released: list[str] = field(default_factory=list)  # Accounts whose frames wait no longer,
     held: list[HeldFrame] = field(default_factory=list)  # and frames that wait from now on.
     causes: dict[str, ResyncCause] = field(default_factory=dict)  # Of accounts out of step.
@@ -164,6 +165,9 @@ class LiveStore:
                     before = LiveState() if packed is None else _STATE.decode(packed)
                     counts.count(before, state, change.causes.get(did))
                     txn.put(did.encode(), _ENCODER.encode(state))
+            for did in change.forgotten:
+                if (packed := txn.pop(did.encode())) is not None:
+                    counts.forget(_STATE.decode(packed))
             for visit in change.fed:
                 txn.delete(_due_key(visit), db=self._due)
             for visit in change.due:

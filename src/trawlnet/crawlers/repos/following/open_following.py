@@ -29,6 +29,7 @@ from trawlnet.crawlers.repos.following.live_store import LiveStore
 from trawlnet.crawlers.repos.following.lookups import IdentityLookups
 from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
 from trawlnet.crawlers.repos.following.roll_call import RollCall
+from trawlnet.crawlers.repos.following.unknown_accounts import UnknownAccounts
 from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits, VisitTurns
 from trawlnet.crawlers.repos.following.visit_sink import VisitSink
@@ -85,6 +86,9 @@ async def followed(
         handler.census.resolver, follower.learn, clock, pause=config.resync_pause
     )
     follower.on_due, follower.on_doubt = resyncs.look, lookups.add
+    census = handler.census
+    unknown = UnknownAccounts(follower, census, census.resolver, ground.gate, clock)
+    resyncs.on_unknown = unknown.add
     roll = RollCall(follower, config.resyncs_per_hour, clock)
     follower.on_listed = roll.look
     dialler = _dialler(config, ground.gate, clock, len(upstreams))
@@ -92,7 +96,7 @@ async def followed(
         Subscription(upstream, dialler, follower, from_start=config.from_start)
         for upstream in upstreams
     ]
-    sink = VisitSink(follower)
+    sink = VisitSink(follower, limits)
     await sink.recover()
     await follower.recover()
     outputs = MeterOutputs(metrics.yields, LiveAlerts(config.alert_behind), metrics.alerts)
@@ -113,6 +117,7 @@ async def followed(
             resyncs.run,
             roll.run,
             lookups.run,
+            unknown.run,
             meter.run,
             *(one.run for one in streams),
             *(one.run for one in news),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from msgspec import structs
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.following.follower import Follower
-from trawlnet.crawlers.repos.following.live_state import LiveState, next_visit
+from trawlnet.crawlers.repos.following.live_state import LiveState, located, next_visit
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, StreamGap
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.work import (
@@ -30,6 +30,7 @@ _AT_ONCE = 500
 _LONGEST_WAIT = 60.0  # Seconds.
 _ASKED_FOR = "requested because of a firehose message"
 _INSTANT = 1e-6  # Seconds: due times are stored in these.
+_SOON, _OFTEN, _LOOKS = 60.0, 600.0, 32  # Seconds, seconds, and how many in a long wait.
 _FIRST = -0.5  # Score: before visits of the crawl itself, behind listings.
 
 
@@ -63,6 +64,8 @@ class Resyncs:
     rates: PdsRates
     limits: VisitLimits
     clock: Clock
+    # Called with accounts of which nobody knows yet where they live.
+    on_unknown: Callable[[str, LiveState], None] = lambda did, state: None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look(self) -> None:
@@ -107,6 +110,7 @@ class Resyncs:
         async with follower.lock:
             states = follower.parts.live.states(visit.did for visit in visits)
             change = LiveChange(fed=visits)
+            await self._locate(states, change)
             needed = self._with_a_slot(states, change)
             tasks = await self._tasks(needed, states)
             if await self._put(tasks):
@@ -118,20 +122,47 @@ class Resyncs:
             await follower.save(change)
         return tasks
 
+    async def _locate(self, states: dict[str, LiveState], change: LiveChange) -> None:
+        """Those that are hearsay take no turn anywhere before it is known where they live."""
+        unknown = [did for did, state in states.items() if state.is_hearsay]
+        homes = await self.planner.mirrored(unknown) if unknown else {}
+        now = self.clock.now()
+        for did in unknown:
+            if (home := homes.get(did)) is not None:
+                states[did] = located(states[did], home.pds, home.key, now)
+                change.states[did] = states[did]
+                continue
+            state = states.pop(did)
+            self.on_unknown(did, state)
+            again, due = next_visit(state, now, self.follower.rules.resync_pause)
+            change.states[did] = again
+            change.due.append(DueVisit(did, due))
+
     def _with_a_slot(self, states: Mapping[str, LiveState], change: LiveChange) -> list[str]:
         """Those whose visit may be now; the others wait for their turn at their server. A turn is
-        taken when a visit is due: one that is put off for hours keeps no other waiting."""
+        taken when a visit is due: one that is put off for hours keeps no other waiting. It is given
+        back if nothing is missing by then. Who has no server yet needs none."""
         now, found = self.clock.now(), []
         for did, state in states.items():
             if not state.needs_visit:
+                if state.has_slot and state.pds:
+                    self.limits.give_back(state.pds, state.asked_at)
+                    change.states[did] = structs.replace(state, has_slot=False)
                 continue
-            slot = state.asked_at if state.has_slot else self.limits.next_slot(state.pds, now)
+            slot = self._slot(state, now)
             if slot < now + _INSTANT:
                 found.append(did)
             else:
                 change.states[did] = structs.replace(state, asked_at=slot, has_slot=True)
-                change.due.append(DueVisit(did, slot))
+                change.due.append(DueVisit(did, _next_look(now, slot)))
         return found
+
+    def _slot(self, state: LiveState, now: float) -> float:
+        if not state.pds:
+            return now
+        if state.has_slot:
+            return self.limits.earlier(state.pds, state.asked_at, now)
+        return self.limits.next_slot(state.pds, now)
 
     async def _tasks(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> list[Task]:
         tasks, unknown = [], []
@@ -171,6 +202,12 @@ def _failures(keys: Sequence[str]) -> list[Failure]:
 def _anew(task: Task, now: float) -> Receipt:
     """The key stays open, with this task."""
     return Receipt(Task(task.key, task.lane), Reason.PARKED, next=task, detail=_ASKED_FOR, at=now)
+
+
+def _next_look(now: float, slot: float) -> float:
+    """Before a distant one, too: whether it is needed still, or an earlier one is free."""
+    wait = slot - now
+    return slot if wait < _SOON else now + min(wait / 2, max(_OFTEN, wait / _LOOKS))
 
 
 def _listing(gap: StreamGap) -> Listing:

@@ -55,7 +55,9 @@ class VisitHandler:
         state = self.turns.state(visit.did)
         if state is None:
             return task
-        return replace(_visit(visit, state), due=self.turns.at(visit.pds))
+        # One that a stream named is looked up beside the crawl: this is a visit of the crawl's own.
+        due = 0.0 if state.is_hearsay else self.turns.elsewhere(visit)
+        return replace(_visit(visit, state), due=due)
 
 
 def _compared(task: Task, outcome: Outcome[Any]) -> Outcome[Any]:

@@ -22,6 +22,7 @@ from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.judging import Judge
 from trawlnet.crawlers.repos.following.live_state import LiveState, ResyncCause, Standing
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo, VisitPutOff
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
@@ -74,9 +75,10 @@ class VisitSink:
     """An engine Sink around the archive's. A block that is older than what the stream has
     published since is not written: the archive never goes back."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, limits: VisitLimits | None = None) -> None:
         self._follower = follower
         self._sink = follower.parts.sink
+        self._limits = limits
 
     async def write(self, batch: Batch) -> None:
         for part in _parts(batch):
@@ -131,7 +133,15 @@ class VisitSink:
             await self._end(one, visits.begun, judge)
         for put_off in visits.put_off:
             self._put_off(put_off, judge)
+        self._give_back(judge)
         return judge
+
+    def _give_back(self, judge: Judge) -> None:
+        """Turns at servers for visits that need not be any more."""
+        for did, state in judge.change.states.items():
+            if state.has_slot and not state.needs_visit and self._limits is not None:
+                self._limits.give_back(state.pds, state.asked_at)
+                judge.put(did, replace(state, has_slot=False))
 
     async def _go_on(self, dids: Sequence[str], states: Mapping[str, LiveState]) -> None:
         """Frames that have waited for the visits, on top of what these brought. By themselves:
@@ -205,6 +215,7 @@ class VisitSink:
             after = replace(adoption.after, asked_at=base.asked_at, asks=base.asks)
             after = replace(after, withdrawn_us=base.withdrawn_us, missed_at=base.missed_at)
             after = replace(after, was_hurried=base.was_hurried and after.key == base.key)
+            after = replace(after, has_slot=base.has_slot and after.pds == base.pds)
             judge.put(did, _seen(after, begun.get(did, 0.0)))
             if not after.data:
                 judge.resync(did, judge.states[did], ResyncCause.ARCHIVED)
@@ -214,8 +225,8 @@ class VisitSink:
 
     async def _end(self, ended: VisitEnded, begun: Begun, judge: Judge) -> None:
         did, state = ended.did, judge.states.get(ended.did)
-        if state is None:
-            return
+        if state is None or (state.is_hearsay and ended.reason is Reason.NOT_FOUND):
+            return  # It is being looked up, and forgotten in the end.
         if ended.reason is Reason.NOT_MODIFIED:
             await self._end_unchanged(did, state, begun, judge)
         elif state.rev:

@@ -10,6 +10,7 @@ import msgspec
 from trawlnet.crawlers.repos.following.live_state import (
     LiveState,
     ResyncCause,
+    ResyncEnd,
     Standing,
     ended_by,
 )
@@ -44,6 +45,9 @@ class StandingCounts:
             self.begun[str(cause or ResyncCause.ARCHIVED)] += 1
         elif was_behind and not is_behind:
             self.ended[str(ended_by(before, after))] += 1
+
+    def forget(self, before: LiveState) -> None:
+        self.ended[str(ResyncEnd.FORGOTTEN)] += before.standing is Standing.DESYNCHRONIZED
 
 
 def merged(counts: dict[str, int], more: Counter[str]) -> dict[str, int]:

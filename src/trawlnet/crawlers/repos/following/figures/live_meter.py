@@ -13,12 +13,12 @@ from trawlnet.atproto.firehose.refusal import Refusal
 from trawlnet.crawlers.atproto.streams.subscription import Subscription
 from trawlnet.crawlers.repos.following.figures.live_alerts import LiveAlerts, StreamsNow
 from trawlnet.crawlers.repos.following.figures.live_row import live_row
+from trawlnet.crawlers.repos.following.figures.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.frames import FrameKind
 from trawlnet.crawlers.repos.following.judging import Rejection
 from trawlnet.crawlers.repos.following.live_state import ResyncCause, ResyncEnd
 from trawlnet.crawlers.repos.following.lookups import IdentityLookups
-from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts

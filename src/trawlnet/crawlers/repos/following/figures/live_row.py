@@ -10,12 +10,12 @@ from typing import Any
 
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor, seconds_of
 from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
+from trawlnet.crawlers.repos.following.figures.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 from trawlnet.crawlers.repos.following.live_store import (
     look_at_due,
     look_at_live,
     look_at_states,
 )
-from trawlnet.crawlers.repos.following.resync_wait import LOOKED_AT, ResyncWait, resync_wait
 
 
 def live_row(

@@ -26,14 +26,17 @@ def resync_wait(
     meanwhile: then the visit is the one after that, should that fail."""
     visits = list(visits)
     states = states_of([one.did for one in visits])
-    times = {one.did: one.at for one in visits if _waits(states.get(one.did), one.at)}
+    times = {one.did: at for one in visits if (at := _wait(states.get(one.did), one.at))}
     if not times:
         return ResyncWait()
     return ResyncWait(len(times), min(times.values()), max(times.values()))
 
 
-def _waits(state: LiveState | None, at: float) -> bool:
-    """Accounts that are synchronized may have visits, too, and some visits were put off since."""
+def _wait(state: LiveState | None, at: float) -> float | None:
+    """Until when, for one that is due then. Accounts that are synchronized may have visits, too,
+    and some visits were put off since."""
     if state is None or state.standing is not Standing.DESYNCHRONIZED:
-        return False
-    return at >= state.asked_at - _ROUNDED
+        return None
+    if state.has_slot:
+        return max(at, state.asked_at)  # It is looked at before its turn, too.
+    return at if at >= state.asked_at - _ROUNDED else None
