@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 DOCS := .venv-docs
 
-.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench wheels release-check image-check services lock clean
+.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench wheels release-check root-check image-check services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -94,8 +94,11 @@ docs: $(DOCS)/.ready ## the documentation as a site, in site/; a warning is an e
 wheels: $(RELEASE)/.ready ## wheels for Linux on x86-64 and aarch64, sdist and SBOM, into dist/
 	@$(RELEASE)/bin/python scripts/wheels.py
 
-release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with (WITHIN=30 s)
-	@$(RELEASE)/bin/python scripts/release_check.py --seconds $(or $(WITHIN),30)
+release-check: $(RELEASE)/.ready ## everything short of an upload, and what was left out (SKIP="image …", TESTED=who says so)
+	@$(RELEASE)/bin/python scripts/release_check.py --seconds $(or $(WITHIN),30) --skip '$(SKIP)' --tested '$(TESTED)'
+
+root-check: $(RELEASE)/.ready ## the wheel in a Debian with Python and nothing else (root, debootstrap; WITHIN=30 s, SUITE=trixie, TESTS=1)
+	@$(RELEASE)/bin/python scripts/root_check.py --seconds $(or $(WITHIN),30) $(if $(SUITE),--suite $(SUITE)) $(if $(TESTS),--tests)
 
 image-check: $(READY) ## the image built from dist/ and tried, without Docker (Debian: needs root, podman, debootstrap)
 	@$(BIN)/python scripts/image_check.py $(if $(KEEP),--keep $(KEEP))

@@ -34,7 +34,8 @@ import yaml
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from image_check import IMAGE, PATIENCE, PLAIN, Podman, simulated, step, wait_until
+from image_check import IMAGE, PATIENCE, PLAIN, Podman, simulated, wait_until
+from steps import step
 
 from tests.support import servers
 from tests.support.clickhouse_front import clickhouse_front

@@ -22,14 +22,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from debian_root import packed, pip_places
+from steps import ROOT, step
+
 BASE = "docker.io/library/python:3.11-slim-bookworm"
 IMAGE = "localhost/trawlnet:latest"
 PATIENCE = 120.0  # Seconds.
 # Neither limits nor cgroups are what is tried here, and not every machine lets them be changed.
 PLAIN = ("--cgroups=disabled", "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096")
-# Where this machine's pip looks, and whom it trusts; nothing of it stays in the image.
-PIP_FILES = ("/etc/pip.conf", "/etc/ssl/certs")
 SLOWLY = ("--default-pds-rps=2", "--small-pds-rps=2", "--plc-rps=100")
 FAST = ("--default-pds-rps=50", "--small-pds-rps=50", "--plc-rps=100")
 
@@ -110,12 +110,7 @@ class Check:
 
     def base(self, tar: Path) -> str:
         if not tar.exists():
-            folder = self.scratch / "base"
-            debootstrap = ["debootstrap", "--variant=minbase", "--include=python3,python3-pip"]
-            ran([*debootstrap, "bookworm", str(folder)])
-            like_the_official_one(folder)
-            ran(["tar", "-C", str(folder), "-cf", str(tar), "."])
-            shutil.rmtree(folder)
+            packed(tar, "bookworm", ("python3", "python3-pip"))
         if self.podman("image", "exists", BASE, check=False).returncode:
             self.podman("import", str(tar), BASE)
         return f"{tar.stat().st_size >> 20} MB"
@@ -209,21 +204,6 @@ EXTRAS = ("clickhouse", "redis", "postgres", "rabbitmq", "s3", "fleet")
 WAIT_FOR_A_REPORT = "while ! test -s /data/state/repos/status.json; do sleep 0.2; done"
 
 
-def like_the_official_one(folder: Path) -> None:
-    """`python` and `pip` by these names, and free to install beside Debian's own packages."""
-    (folder / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-    (folder / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink(missing_ok=True)
-
-
-def pip_places() -> list[str]:
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
-    ).stdout
-    folders = [word.removeprefix("file://") for word in listed.replace("'", " ").split()]
-    local = {str(Path(one).parent) for one in folders if one.endswith("/simple")}
-    return [one for one in (*PIP_FILES, *sorted(local)) if Path(one).exists()]
-
-
 @contextmanager
 def simulated(scratch: Path) -> Iterator[dict[str, str]]:
     """A network on loopback, served by this machine and not by the image."""
@@ -243,19 +223,6 @@ def wait_until(true: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise SystemExit("error: waited in vain")
         time.sleep(0.2)
-
-
-def step(what: str, check: Callable[[], str]) -> None:
-    print(f"… {what}", flush=True)
-    begun = time.monotonic()
-    told = check()
-    print(f"  ok: {told} ({time.monotonic() - begun:.0f} s)", flush=True)
-
-
-def ran(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"error: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr}")
 
 
 if __name__ == "__main__":

@@ -31,4 +31,4 @@ assert sysconfig.get_config_var("SOABI").endswith("-musl") and loader.page_reade
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))' -q -o pythonpath=. \
     $(cat tests/native/of_a_wheel.txt)
-"$python" scripts/release_check.py --trial "$folder/tested"
+"$python" scripts/trial.py "$folder/tested"

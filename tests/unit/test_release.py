@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import re
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -23,10 +24,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EPOCH = 1_704_067_200
 
 
+sys.path.insert(0, str(ROOT / "scripts"))  # They import each other.
+
+
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -149,3 +153,94 @@ def test_the_sbom_names_what_is_compiled_in_and_what_is_installed_with_it(wheel:
     assert source["hashes"] == [{"alg": "SHA-256", "content": "ab"}]
     refs = {one["bom-ref"] for one in bom["components"]}
     assert set(bom["dependencies"][0]["dependsOn"]) == refs
+
+
+TRACKED = ["README.md", "src/trawlnet/a.py", "src/trawlnet/native/c.c", "src/trawlnet/t/q.sql"]
+IN_A_WHEEL = {
+    *("trawlnet/a.py", "trawlnet/t/q.sql"),
+    *("trawlnet/native/_page.abi3.so", "trawlnet/native/_repo.abi3.so"),
+    *("trawlnet-1.dist-info/RECORD", "trawlnet-1.dist-info/licenses/LICENSE"),
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer", "faults"),
+    [
+        ((), (), []),
+        (("trawlnet/native/c.c",), (), ["trawlnet/native/c.c does not belong there"]),
+        ((), ("trawlnet/t/q.sql",), ["trawlnet/t/q.sql is missing"]),
+        (
+            (),
+            ("trawlnet/native/_repo.abi3.so", "trawlnet-1.dist-info/licenses/LICENSE"),
+            ["trawlnet/native/_repo.abi3.so is missing", "no licence"],
+        ),
+    ],
+)
+def test_a_wheel_holds_the_package_and_nothing_else(
+    tmp_path: Path, more: tuple[str, ...], fewer: tuple[str, ...], faults: list[str]
+) -> None:
+    names = sorted(IN_A_WHEEL - {*fewer} | {*more})
+    wheel = zipped(tmp_path / "1" / "p.whl", names, (2026, 1, 2, 3, 4, 6), 0o100644)
+    assert script("release_contents").wheel_faults(wheel, TRACKED) == faults
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer", "faults"),
+    [
+        ((), (), []),
+        (("notes.txt",), (), ["notes.txt does not belong there"]),
+        ((), ("src/trawlnet/native/c.c",), ["src/trawlnet/native/c.c is missing"]),
+    ],
+)
+def test_an_sdist_holds_what_git_knows(
+    tmp_path: Path, more: tuple[str, ...], fewer: tuple[str, ...], faults: list[str]
+) -> None:
+    added = ["PKG-INFO", "setup.cfg", "src/trawlnet.egg-info/SOURCES.txt"]
+    names = [f"trawlnet-1/{name}" for name in {*TRACKED, *more} - {*fewer} | {*added}]
+    sdist = tarred(tmp_path / "1" / "p.tar.gz", names, 5, "somebody")
+    assert script("release_contents").sdist_faults(sdist, TRACKED) == faults
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("# Changelog\n\n## 1.0\n\n### Fixed\n\n- this\n\n- that\n\n## 0.9\n- older\n", 2),
+        ("## 1.0\n\n### Fixed\n\n## 0.9\n\n- older\n", 0),
+        ("## 1.0.1\n\n- another\n", 0),
+    ],
+)
+def test_a_section_of_the_changelog_says_something(text: str, lines: int) -> None:
+    assert len(script("release_check").section(text, "1.0")) == lines
+
+
+def test_a_check_is_left_out_for_a_reason_only() -> None:
+    check, obstacle = script("release_check").Check, script("release_check").obstacle
+    plain = check("docs", "the docs", print)
+    rooted = check("root", "a root", print, ("unshare", "debootstrap"), as_root=True)
+    assert obstacle(plain, (), (), False) is None
+    assert obstacle(plain, ["docs"], (), True) == "as asked for"
+    assert obstacle(rooted, (), {"unshare"}, True) == "no debootstrap"
+    assert obstacle(rooted, (), {"unshare", "debootstrap"}, False) == "not root"
+    assert obstacle(rooted, (), {"unshare", "debootstrap"}, True) is None
+
+
+def test_the_summary_names_what_was_not_done() -> None:
+    summary = script("release_check").summary
+    names = ["tree", "image", "tests"]
+    whole = summary(names, names, {}, None)
+    assert whole[-1] == "ready to upload: dist/" and "tree, image, tests" in whole[1]
+    partly = summary(names, ["tree", "tests"], {"image": "no podman"}, None)
+    assert partly[-2:] == [
+        "LEFT OUT: image (no podman)",
+        "ready to upload, but for what was left out: dist/",
+    ]
+    broken = summary(names, [], {}, "tree")
+    assert broken[-2:] == ["FAILED: tree; not begun: image, tests", "not ready to upload"]
+
+
+def test_settings_of_pip_are_carried_as_variables() -> None:
+    listed = (
+        "global.cert='/a.crt'\nglobal.extra-index-url='file:///i http://j'\n:env:.cert='/b.crt'\n"
+    )
+    settings = script("debian_root").settings_in(listed)
+    assert settings == {"PIP_CERT": "/b.crt", "PIP_EXTRA_INDEX_URL": "file:///i http://j"}
