@@ -31,7 +31,7 @@ from trawlnet.crawlers.ids.model import (
 )
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
 from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
-from trawlnet.crawlers.pds.schedule import RegistryStore
+from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page, Work
 from trawlnet.engine.task import Task
@@ -181,7 +181,9 @@ class Pds:
         self._registry = await open_registry(self.where, Terms(allow_private=True))
         await self._registry.forget()
         owner = f"o{next(_NUMBERS)}"
-        self._store = RegistryStore(self._registry, self.clock, owner, 600.0, self._opened)
+        self._store = RegistryStore(
+            self._registry, self.clock, ClaimRules(owner, 600.0), self._opened
+        )
         return self._store
 
     def _opened(self, url: str, owner: str) -> SimSlice:

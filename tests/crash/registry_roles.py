@@ -14,9 +14,10 @@ from pathlib import Path
 from tests.support.pds.slices import SimSlice
 from trawlnet.crawlers.pds.build import owner
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
+from trawlnet.crawlers.pds.due_source import DueSource
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -155,7 +156,7 @@ async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) 
     def opened(url: str, owner: str) -> SimSlice:
         return SimSlice(lambda: scanned(folder, url, seconds))
 
-    store = RegistryStore(registry, clock, owner(clock), lease(CONFIG), opened)
+    store = RegistryStore(registry, clock, ClaimRules(owner(clock), lease(CONFIG)), opened)
 
     async def nothing() -> None: ...
 

@@ -20,10 +20,11 @@ from trawlnet.crawlers.pds.discovery import rounds as discovery
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.due_source import DueSource
 from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -80,11 +81,10 @@ class Hall:
         store = RegistryStore(
             self.registry,
             self.clock,
-            "here",
-            lease(config),
+            ClaimRules("here", lease(config), config_gap(config)),
             lambda url, owner: SimSlice(lambda: self.scan(url)),
         )
-        self.store, store.gap = store, config_gap(config)
+        self.store = store
         interval, at_once = config.scan_interval, config.concurrency
         rota = Rota(config.batch, interval, config.once, resumed=at_once)
         discovered = asyncio.Event()

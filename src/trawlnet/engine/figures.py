@@ -81,6 +81,10 @@ class Figures:
         self.source_dry = False
         self.lanes: Lanes = NoLanes()
 
+    def add_settled(self, reason: Reason) -> None:
+        """A key was settled without a task of the crawl."""
+        self.settled[reason] += 1
+
     def add_receipts(self, receipts: Sequence[Receipt[Any]], now: float) -> None:
         for reason, tries in Counter([receipt.reason for receipt in receipts]).items():
             self.tally[reason] += tries

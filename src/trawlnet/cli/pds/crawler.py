@@ -76,7 +76,7 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
         yield MemoryStore()
         return
     async with opened_registry(config, workspace) as registry:
-        yield load("trawlnet.crawlers.pds.schedule:RegistryStore")(registry, SystemClock())
+        yield load("trawlnet.crawlers.pds.registry_ledger:RegistryLedger")(registry, SystemClock())
 
 
 def _ready(config: PdsConfig, workspace: Path) -> None:

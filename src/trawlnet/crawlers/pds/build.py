@@ -18,6 +18,7 @@ from trawlnet.crawlers.pds.config import PdsConfig, gap, lease, manners
 from trawlnet.crawlers.pds.discovery.cycle import wanted
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.due_source import DueSource
 from trawlnet.crawlers.pds.following.open_following import LookGround, following
 from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
@@ -27,7 +28,7 @@ from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota, StoreHooks
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
@@ -126,16 +127,16 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     name = _name(workspace, clock)
     await kit.registry.release_all(name, clock.now())
     await release_dead(kit.registry, state_folder(workspace), clock.now())
+    rules = ClaimRules(
+        f"{name}{owner(clock)}", lease(config), gap(config), config.max_tasks, config.follow
+    )
     store = RegistryStore(
         kit.registry,
         clock,
-        f"{name}{owner(clock)}",
-        lease(config),
+        rules,
         lambda pds, owner: ScanSlice(scans, pds, owner, clock.now() + config.scan_timeout),
-        tell=lambda stats: show_hosts(kit.metrics, stats.by_status),
-        parked=kit.gate.parked,
+        StoreHooks(kit.gate.parked, lambda stats: show_hosts(kit.metrics, stats.by_status)),
     )
-    store.gap, store.most = gap(config), config.max_tasks
     discovered = asyncio.Event()
     sources = wanted(config, workspace)
     rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)

@@ -1,4 +1,4 @@
-"""The registry as source and work of a crawl: claims PDSes that are due, in batches.
+"""The registry as the work of a crawl: claims PDSes that are due, in batches.
 
 A claim is a lease: each batch has its own owner, is renewed while it is worked on, and is released
 when the crawl ends. The claims of a dead process expire, and others take them.
@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from trawlnet.crawlers.errors import SourceUnread
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.ending import SHORT_PAUSE, SliceEnd, TablesAway
@@ -23,7 +22,7 @@ from trawlnet.crawlers.pds.scanning.verdict import conclude
 from trawlnet.crawlers.pds.scanning.work import Errand, HeldRow, ScanWork, Slice
 from trawlnet.engine.control import Control
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Page, Work
+from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.errors import LeaseLost
@@ -55,6 +54,29 @@ class ClaimedLook(NamedTuple):
     delays_scan: bool  # A scan of the same PDS waits meanwhile.
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    """In whose name PDSes are claimed, for how long, and how many."""
+
+    owner: str
+    lease: float
+    gap: float = 0.0  # Seconds between two requests to one PDS, from all processes.
+    most: int | None = None  # Slices that may be begun in all.
+    shares_workers: bool = False  # Half of the workers are for looks.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHooks:
+    """What the rest of a crawl knows, or is told."""
+
+    parked: Callable[[str], float] = lambda lane: 0.0  # Until when a lane is parked.
+    on_count: Callable[[Stats], None] = lambda stats: None  # The registry was counted.
+    on_end: Callable[[str, ScanResult], None] = lambda pds, result: None  # A slice has ended.
+
+
+NO_HOOKS = StoreHooks()
+
+
 class RegistryStore:
     """The rows that this process has claimed, and the steps of their scans; all other state is in
     the registry."""
@@ -63,58 +85,53 @@ class RegistryStore:
         self,
         registry: Registry,
         clock: Clock,
-        owner: str = "",
-        lease: float = 0.0,
-        opened: Callable[[str, str], Slice] | None = None,
-        tell: Callable[[Stats], None] = lambda stats: None,
-        parked: Callable[[str], float] = lambda lane: 0.0,
+        rules: ClaimRules,
+        opened: Callable[[str, str], Slice],
+        hooks: StoreHooks = NO_HOOKS,
     ) -> None:
-        """Without an owner it is read-only, and never claims. `opened` begins a slice of a PDS
-        under the name of an owner."""
+        """`opened` begins a slice of a PDS under the name of an owner."""
         self._registry = registry
         self._clock = clock
-        self._owner = owner
-        self._lease = lease
+        self._rules = rules
         self._opened = opened
-        self._tell = tell  # Called whenever the registry was counted.
-        self._parked = parked  # Until when a lane is parked.
+        self._hooks = hooks
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
         self._control: Control | None = None
-        self.gap = 0.0  # Seconds between two requests to one PDS, from all processes.
-        self.most: int | None = None  # Slices that may be begun in all.
-        self.shares_workers = False  # Half of the workers are for looks.
-        self.on_end: Callable[[str, ScanResult], None] = lambda pds, result: None
         # Set when a claim ends that was not for a scan: one that was cut short may go on.
         self.freed = asyncio.Event()
-        self.work = ScanWork(self._open, self._conclude, clock)
-        self.work.places = self._places
+        self.work = ScanWork(self, clock)
 
     async def steer(self, control: Control) -> None:
         """A companion of the crawl: limits the PDSes scanned at a time to its workers."""
         self._control = control
-        self.work.on_place = control.wake
 
     def enough(self) -> bool:
         """Whether all slices that may be begun have ended."""
-        is_most = self.most is not None and self.work.begun >= self.most
-        return is_most and not self.work.under_way
+        return self._has_begun_most() and not self.work.under_way
 
-    def _places(self) -> float:
-        if self.most is not None and self.work.begun >= self.most:
+    def _has_begun_most(self) -> bool:
+        return self._rules.most is not None and self.work.begun >= self._rules.most
+
+    def places(self) -> float:
+        if self._has_begun_most():
             return 0
         if self._control is None:
             return math.inf
         workers = self._control.workers
-        return -(-workers // 2) if self.shares_workers else workers
+        return -(-workers // 2) if self._rules.shares_workers else workers
+
+    def on_place(self, lane: str) -> None:
+        if self._control is not None:
+            self._control.wake(lane)
 
     async def claim(self, most: int, which: Which) -> list[Task]:
         """Claim PDSes that are due: they are open from now on."""
         self._claims += 1
-        owner = f"{self._owner}/{self._claims}"
+        owner, lease = f"{self._rules.owner}/{self._claims}", self._rules.lease
         rows = await self.patiently(
-            lambda: self._registry.claim(most, self._clock.now(), self._lease, owner, which)
+            lambda: self._registry.claim(most, self._clock.now(), lease, owner, which)
         )
         held = [HeldRow(self._task(row), owner) for row in rows]
         free = [row for row in held if not await self._put_off(row)]
@@ -123,8 +140,7 @@ class RegistryStore:
 
     async def claim_one(self, url: str) -> Task | None:
         """Claim one PDS, due or not; None if another process has claimed it, or waits for it."""
-        now, owner = self._clock.now(), self._owner
-        row = await self.patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
+        row, owner = await self._claimed(url, self._rules.owner), self._rules.owner
         if row is None:
             return None
         held = HeldRow(self._task(row), owner)
@@ -138,8 +154,8 @@ class RegistryStore:
             mine.slice.hurry()
         if (lent := self.work.lend(url, errand)) is not None:
             return ClaimedLook(lent, delays_scan=True)
-        now, owner = self._clock.now(), f"{self._owner}/looks"
-        row = await self.patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
+        now, owner = self._clock.now(), f"{self._rules.owner}/looks"
+        row = await self._claimed(url, owner)
         if row is None:
             await self.patiently(lambda: self._registry.want(url, now, NEXT_FOR, owner))
             return None
@@ -147,10 +163,14 @@ class RegistryStore:
         self.work.add([held])
         return ClaimedLook(held.task, delays_scan=(row.next_scan_at or 0.0) <= now)
 
+    async def _claimed(self, url: str, owner: str) -> PdsRow | None:
+        now, lease = self._clock.now(), self._rules.lease
+        return await self.patiently(lambda: self._registry.claim_one(url, now, lease, owner))
+
     async def _put_off(self, row: HeldRow) -> bool:
         """Whether a server asked to wait for longer than a claim should last."""
         now, key = self._clock.now(), row.task.key
-        wait = self._parked(row.task.lane) - now
+        wait = self._hooks.parked(row.task.lane) - now
         if not SHORT_PAUSE < wait < math.inf:
             return False
         reason = Reason.PARKED
@@ -160,7 +180,7 @@ class RegistryStore:
 
     def _task(self, row: PdsRow) -> Task:
         # From the last request of any process, because our gate knows only our own.
-        due = 0.0 if row.last_try_at is None else row.last_try_at + self.gap
+        due = 0.0 if row.last_try_at is None else row.last_try_at + self._rules.gap
         return Task(row.pds_url, lane_of(row.pds_url), due=due, score=row.order)
 
     async def next_begun(self, rota: Rota) -> float:
@@ -182,32 +202,33 @@ class RegistryStore:
         return await self.work.lease(wants, now, ttl)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        """Renew all claims, not only those with a step in flight."""
-        for key, row in list(self.work.rows.items()):
-            try:
-                await self._registry.renew(key, row.owner, self._clock.now(), ttl)
-            except TablesAway as away:
-                # Another process may take it over, and then our writes are refused.
-                log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
+        await self.work.renew(keys, now, ttl)
+
+    async def renew_row(self, row: HeldRow, ttl: float) -> None:
+        key = row.task.key
+        try:
+            await self._registry.renew(key, row.owner, self._clock.now(), ttl)
+        except TablesAway as away:
+            # Another process may take it over, and then our writes are refused.
+            log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
 
     async def settle(self, receipts: Sequence[Receipt[SliceEnd]]) -> None:
         await self.work.settle(receipts)
         if not self.work.rows:
             self._counted = None  # A batch is done: the next count must show it.
 
-    async def _open(self, row: HeldRow) -> Slice | None:
+    async def open_row(self, row: HeldRow) -> Slice | None:
         key, owner = row.task.key, row.owner
         is_ours = await self.patiently(
-            lambda: self._registry.renew(key, owner, self._clock.now(), self._lease)
+            lambda: self._registry.renew(key, owner, self._clock.now(), self._rules.lease)
         )
         if not is_ours:
             return None
         if row.errand is not None:
             return row.errand.open(key, owner)
-        assert self._opened is not None
         return self._opened(key, owner)
 
-    async def _conclude(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
+    async def end_row(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
         key, now = row.task.key, self._clock.now()
         if row.errand is not None:
             if not row.is_lent:
@@ -219,8 +240,8 @@ class RegistryStore:
             return
         await self.patiently(lambda: conclude(self._registry, key, row.owner, result, now))
         if self._control is not None and not is_counted:
-            self._control.figures.settled[result.reason] += 1
-        self.on_end(key, result)
+            self._control.figures.add_settled(result.reason)
+        self._hooks.on_end(key, result)
 
     async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
         """Wait for a database that does not answer or is full: nothing is lost meanwhile, and a
@@ -253,13 +274,11 @@ class RegistryStore:
         if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
             stats = await self.patiently(lambda: self._registry.stats(self._clock.now()))
             self._counted, self._counted_at = counts_from(stats), now
-            self._tell(stats)
+            self._hooks.on_count(stats)
         return self._counted
 
     async def counts(self) -> Counts:
         counts = await self.outlook()
-        if not self._owner:
-            return counts
         # A crawl ends with its own batch, even if others have more to do.
         mine = await self.work.counts()
         given_up = sum(counts.settled.values())
@@ -298,82 +317,13 @@ class RegistryStore:
             with suppress(LeaseLost):
                 await row.slice.rest()
         now = self._clock.now()
-        wait = self._parked(row.task.lane) - now
+        wait = self._hooks.parked(row.task.lane) - now
         if row.slice is not None and row.errand is None and 0.0 < wait < math.inf:
             reason = Reason.RATE_LIMITED
             await self._registry.put_off(key, row.owner, reason, now=now, again_in=wait)
         else:
             begun = row.slice is not None
             await self._registry.release(key, row.owner, now, begun=begun)
-
-
-class DueSource:
-    """Lists a batch of due PDSes, then interrupted scans, until the next batch is due; or, with
-    `once`, batch after batch until none is left."""
-
-    def __init__(
-        self,
-        store: RegistryStore,
-        clock: Clock,
-        rota: Rota,
-        discovered: asyncio.Event,
-        before: Callable[[], Awaitable[SourceUnread | None]],
-    ) -> None:
-        """`before` discovers PDSes, and returns which source was not read to its end."""
-        self._store = store
-        self._clock = clock
-        self._rota = rota
-        self._discovered = discovered  # Set when there may be new rows.
-        self._before = before
-
-    async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        rota = self._rota
-        # Interrupted scans get the time between batches.
-        fresh = rota.which if rota.once else replace(rota.which, begun=False)
-        unread = await self._before()
-        while True:
-            begun = self._clock.now()
-            self._discovered.clear()
-            if tasks := await self._store.claim(rota.batch, fresh):
-                # The engine pulls the next page after it has worked off this one.
-                yield Page(tasks, "")
-            elif rota.once:
-                due = await self._store.next_begun(rota)
-                if due > begun + rota.interval:
-                    # All known PDSes are scanned, but that source may have more.
-                    if unread:
-                        raise unread
-                    return
-                await self._pause(due)
-            if not rota.once:
-                spare = len(tasks) < rota.batch
-                async for page in self._going_on(begun + rota.interval, cut_short=spare):
-                    yield page
-
-    async def _going_on(self, until: float, *, cut_short: bool) -> AsyncIterator[Page]:
-        """At most as many as workers at a time, so that the next batch waits for one slice at most.
-        Ends early, if there was too little to do, as soon as something was discovered."""
-        rota, which = self._rota, replace(self._rota.which, begun=True)
-        is_over = False
-        while not is_over:
-            self._store.freed.clear()
-            if tasks := await self._store.claim(rota.resumed, which):
-                # At least once, even if batches take all the time.
-                yield Page(tasks, "")
-            else:
-                due = await self._store.next_begun(rota)
-                await self._pause(min(until, due), cut_short=cut_short)
-            is_over = self._clock.now() >= until or (cut_short and self._discovered.is_set())
-
-    async def _pause(self, until: float, *, cut_short: bool = False) -> None:
-        events = [self._store.freed, *([self._discovered] if cut_short else [])]
-        sleeping = asyncio.ensure_future(self._clock.sleep(until - self._clock.now()))
-        waits = [sleeping, *(asyncio.ensure_future(event.wait()) for event in events)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
 
 if TYPE_CHECKING:

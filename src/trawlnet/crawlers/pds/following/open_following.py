@@ -127,7 +127,6 @@ async def following(
             firehoses.run if relays else read,
         ],
     )
-    store.shares_workers = True
     try:
         yield follower
     finally:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trawlnet.crawlers.pds.config import TRIES, step_retries
 from trawlnet.crawlers.pds.scanning.claimed import LOOK_EVERY, NEXT_FOR, Bench, busy, unless_dead
 from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink, Slice
-from trawlnet.crawlers.pds.schedule import RegistryStore
+from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, StoreHooks
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -55,17 +55,15 @@ async def scan_batch(scans: NamedScans, most: int, scope: str, tell: Tell) -> No
 
 async def _run(scans: NamedScans, wishes: list[_Wish], tell: Tell) -> None:
     bench = scans.bench
+    ends = _SliceEnds()
     store = RegistryStore(
         bench.registry,
         bench.clock,
-        bench.owner,
-        bench.lease,
+        ClaimRules(bench.owner, bench.lease, bench.gap),
         scans.opened,
-        parked=scans.gate.parked,
+        StoreHooks(scans.gate.parked, on_end=ends.add),
     )
-    store.gap = bench.gap
-    source = _WishSource(scans, store, wishes, tell)
-    store.on_end = source.ended
+    source = _WishSource(scans, store, wishes, ends, tell)
     parts = Parts(
         Feed(source, None),
         store,
@@ -96,12 +94,29 @@ class _Wish:
     is_waiting: bool = False
 
 
+@dataclass(slots=True)
+class _SliceEnds:
+    """Slices that have ended, until the source looks at them."""
+
+    waiting: list[tuple[str, ScanResult]] = field(default_factory=list)
+    change: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, url: str, result: ScanResult) -> None:
+        self.waiting.append((url, result))
+        self.change.set()
+
+
 class _WishSource:
     """Claims as many as may be scanned at a time; one that was cut short is claimed again for each
     slice, so that somebody's account may come first."""
 
     def __init__(
-        self, scans: NamedScans, store: RegistryStore, wishes: list[_Wish], tell: Tell
+        self,
+        scans: NamedScans,
+        store: RegistryStore,
+        wishes: list[_Wish],
+        ends: _SliceEnds,
+        tell: Tell,
     ) -> None:
         self._scans = scans
         self._bench = scans.bench
@@ -109,18 +124,13 @@ class _WishSource:
         self._wishes = wishes
         self._tell = tell
         self._running: dict[str, _Wish] = {}
-        self._ended: list[tuple[str, ScanResult]] = []
-        self._change = asyncio.Event()
-
-    def ended(self, url: str, result: ScanResult) -> None:
-        self._ended.append((url, result))
-        self._change.set()
+        self._ends = ends
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         while self._wishes or self._running:
-            self._change.clear()
-            while self._ended:
-                await self._take_stock(*self._ended.pop(0))
+            self._ends.change.clear()
+            while self._ends.waiting:
+                await self._take_stock(*self._ends.waiting.pop(0))
             now = self._bench.clock.now()
             for wish in [one for one in self._wishes if one.at <= now]:
                 if len(self._running) >= self._scans.concurrency:
@@ -190,7 +200,7 @@ class _WishSource:
         at = min((wish.at for wish in self._wishes), default=math.inf)
         if len(self._running) >= self._scans.concurrency:
             at = math.inf
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._change.wait())]
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._ends.change.wait())]
         if at < math.inf:
             clock = self._bench.clock
             seconds = max(0.0, at - clock.now())

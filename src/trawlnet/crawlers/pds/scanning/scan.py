@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from trawlnet.crawlers.pds.config import step_retries
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
@@ -32,15 +33,8 @@ async def scan_did(
 async def _alone(parts: ScanParts, pds_url: str, one: ScanSlice) -> ScanResult:
     if (away := one.sent_away()) is not None:
         return away
-    results: list[ScanResult] = []
-
-    async def opened(row: HeldRow) -> Slice:
-        return one
-
-    async def ended(row: HeldRow, result: ScanResult, is_counted: bool) -> None:
-        results.append(result)
-
-    work = ScanWork(opened, ended, parts.clock)
+    claim = _ClaimByCaller(one)
+    work = ScanWork(claim, parts.clock)
     work.add([HeldRow(Task(pds_url, one.lane), "")])
     whole = Parts(None, work, ScanHandler(work), ScanSink(work), parts.gate, parts.clock)
     try:
@@ -50,4 +44,27 @@ async def _alone(parts: ScanParts, pds_url: str, one: ScanSlice) -> ScanResult:
         with suppress(LeaseLost):
             await one.rest()
         raise
-    return results[0]
+    return claim.results[0]
+
+
+@dataclass(slots=True)
+class _ClaimByCaller:
+    """The claim on the one row is held, renewed and ended by whoever waits for the slice."""
+
+    slice: Slice
+    results: list[ScanResult] = field(default_factory=list)
+
+    def places(self) -> float:
+        return 1
+
+    def on_place(self, lane: str) -> None:
+        """There is no other lane."""
+
+    async def open_row(self, row: HeldRow) -> Slice:
+        return self.slice
+
+    async def renew_row(self, row: HeldRow, ttl: float) -> None:
+        """The claim lasts until the deadline of the slice."""
+
+    async def end_row(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
+        self.results.append(result)

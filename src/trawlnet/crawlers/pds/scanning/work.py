@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -56,24 +56,31 @@ class HeldRow:
     is_lent: bool = False  # It was claimed for a scan, which comes after the errand.
 
 
+class RowClaims(Protocol):
+    """The claims on rows, where they are kept."""
+
+    def places(self) -> float:
+        """How many scans may be under way."""
+
+    def on_place(self, lane: str) -> None:
+        """A lane that had no place has one now."""
+
+    async def open_row(self, row: HeldRow) -> Slice | None:
+        """None for a row that is no longer ours."""
+
+    async def renew_row(self, row: HeldRow, ttl: float) -> None: ...
+
+    async def end_row(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
+        """A slice has ended; `is_counted` says whether the engine has counted the result."""
+
+
 class ScanWork:
     """Rows that are claimed. One of them has one task at a time, which is its next step; no more
     than so many have been begun."""
 
-    def __init__(
-        self,
-        open: Callable[[HeldRow], Awaitable[Slice | None]],
-        ended: Callable[[HeldRow, ScanResult, bool], Awaitable[None]],
-        clock: Clock,
-    ) -> None:
-        """`open` gives None for a row that is no longer ours; `ended` is told what a slice came to,
-        and whether the engine has counted that."""
-        self._open = open
-        self._ended = ended
+    def __init__(self, claims: RowClaims, clock: Clock) -> None:
+        self._claims = claims
         self._clock = clock
-        self.places: Callable[[], float] = lambda: math.inf
-        # Told of a lane that had no place, and has one now.
-        self.on_place: Callable[[str], None] = lambda lane: None
         self.rows: dict[str, HeldRow] = {}
         self._by_lane: dict[str, list[HeldRow]] = {}
         self._fresh: dict[str, HeldRow] = {}  # Those that are not begun, in their order.
@@ -108,7 +115,7 @@ class ScanWork:
 
     def _waiting(self) -> list[str]:
         """Lanes of rows that may be begun now, as far as there are places."""
-        places, now = self.places() - self.under_way, self._clock.now()
+        places, now = self._claims.places() - self.under_way, self._clock.now()
         due = (row.task.lane for row in self._fresh.values() if row.task.due <= now)
         return list(due if places == math.inf else islice(due, max(0, int(places))))
 
@@ -157,7 +164,10 @@ class ScanWork:
             row.is_leased = False
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        """A step has no lease of its own: it lasts as long as the claim on its row."""
+        """Renew all claims, not only those with a step in flight: a step has no lease of its own,
+        and lasts as long as the claim on its row."""
+        for row in list(self.rows.values()):
+            await self._claims.renew_row(row, ttl)
 
     async def hold(self, lane: str, until: float) -> None:
         now = self._clock.now()
@@ -178,11 +188,11 @@ class ScanWork:
 
     async def _begin(self, row: HeldRow) -> bool:
         if row.errand is None:
-            if self.under_way >= self.places():
+            if self.under_way >= self._claims.places():
                 return False
             del self._fresh[row.task.key]
             self.begun += 1
-        row.slice = await self._open(row)
+        row.slice = await self._claims.open_row(row)
         step = await row.slice.begin() if row.slice is not None else LOST_CLAIM
         if isinstance(step, ScanResult):
             await self._end(row, step, None)
@@ -194,7 +204,7 @@ class ScanWork:
         self, row: HeldRow, result: ScanResult, receipt: Receipt[SliceEnd] | None
     ) -> None:
         """A receipt that is the last word about its task is counted by the engine."""
-        await self._ended(row, result, receipt is not None and receipt.next is None)
+        await self._claims.end_row(row, result, receipt is not None and receipt.next is None)
         self._errands -= row.errand is not None
         if row.is_lent:
             row.task = row.task.revisited(0.0).carrying({})
@@ -203,7 +213,7 @@ class ScanWork:
         else:
             self._remove(row)
         for other in self._waiting():
-            self.on_place(other)
+            self._claims.on_place(other)
 
     def _remove(self, row: HeldRow) -> None:
         lane = row.task.lane
