@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.random_worlds.repos_world import EPOCH, ERRORS, KEYS, LETTERS, PLC, RELAY, Answer, Row
+from trawlnet.archive.format.record_text import record_text
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import parse_did_key
@@ -27,6 +28,7 @@ from trawlnet.sim.repository.mst import build_tree
 COLLECTIONS = ("app.bsky.feed.post", "app.bsky.feed.like", "app.bsky.graph.follow")
 PASSING = "app.bsky.feed.post/passing"
 RELAYS = (RELAY, "https://other-relay.world.org")
+ODD = -(2**63) - 1  # An integer that a record may hold, and that is left out as JSON.
 LOSSY = (Mischief.DROP, Mischief.SWAP)  # A message may be missing at the end.
 _HOURS = 3600.0
 _EMPTY = build_tree([]).root
@@ -190,6 +192,13 @@ class LivingWorld:
     def unpost(self, one: Living, chance: random.Random) -> None:
         self._write_passing(one, {})
 
+    def oddity(self, one: Living, chance: random.Random) -> None:
+        """A record that has no JSON form, in place of one that had, or the other way round."""
+        if one.status == "active":
+            old = one.state.records.get(PASSING)
+            odd = old is None or isinstance(record_text(old), bytes)
+            self._write_passing(one, {PASSING: encode({"n": ODD if odd else 1})})
+
     def _write_passing(self, one: Living, passing: Mapping[str, bytes]) -> None:
         stay = {path: data for path, data in one.state.records.items() if path != PASSING}
         self._tell(one, "#commit", self._commit(one, {**stay, **passing}).payload())
@@ -341,12 +350,17 @@ class LivingWorld:
         return {**whose, **payload, "time": iso_time(int(self.now() * 1000))}
 
     def truth(self) -> dict[str, dict[str, str]]:
-        """CIDs by path, of every account that is served."""
-        return {
-            one.did: {path: str(cid_of(data)) for path, data in one.state.records.items()}
+        """CIDs by path of records that have a JSON form, of every account that is served."""
+        found = {
+            one.did: {
+                path: str(cid_of(data))
+                for path, data in one.state.records.items()
+                if isinstance(record_text(data), bytes)
+            }
             for one in self.accounts.values()
-            if one.status == "active" and one.state.records
+            if one.status == "active"
         }
+        return {did: records for did, records in found.items() if records}
 
 
 def edited(records: Mapping[str, bytes], chance: random.Random) -> dict[str, bytes]:
@@ -359,7 +373,8 @@ def edited(records: Mapping[str, bytes], chance: random.Random) -> dict[str, byt
         else:
             path = chance.choice(sorted(after))
         if what < 0.8:
-            after[path] = encode({"text": f"{path} {chance.random()}", "n": [1, {"a": None}]})
+            odd = ODD if chance.random() < 0.07 else None
+            after[path] = encode({"text": f"{path} {chance.random()}", "n": [1, {"a": odd}]})
         else:
             after.pop(path, None)
     return after

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.random_worlds.budget import worlds
-from tests.random_worlds.follow_laws import events_in
+from tests.random_worlds.follow_laws import consumed, events_in
 from tests.random_worlds.follow_runs import Following, Kill, Plan
 from tests.random_worlds.follow_world import Act, Firehose, FollowSpec, LivingWorld
 from tests.random_worlds.repos_world import EPOCH
@@ -20,6 +20,7 @@ from trawlnet.sim.atproto.live.relay_stream import Mischief
 
 ACTS = ("write",) * 12 + (
     *(
+        "oddity",
         "hush",
         "silent_prev",
         "sync",
@@ -218,6 +219,20 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
 )
 def test_what_was_found_stays_mended(spec: FollowSpec, plan: Plan) -> None:
     follow(spec, plan)
+
+
+@pytest.mark.parametrize("kills", [(), (Kill("deltas", 4, 1.0),), (Kill("deltas done", 6, 1.0),)])
+@pytest.mark.parametrize("verb", ["crawl", "follow"])
+def test_a_record_without_a_json_form_is_as_if_it_were_not_there(
+    verb: str, kills: tuple[Kill, ...], tmp_path: Path
+) -> None:
+    """It comes, is replaced by another and by a good one, comes again and goes."""
+    acts = ("oddity", "unpost", "oddity", "oddity", "oddity", "oddity", "unpost", "post", "oddity")
+    odd = tuple(Act(act, number % 2, 3.0, number) for number, act in enumerate(acts * 4))
+    world = LivingWorld(FollowSpec(8, 1, 2, (*written(0, 1, 1), *odd, Act("leave", 0, 1.0, 0))))
+    following = Following(world, tmp_path, Plan(verb, "relay", False, False, PLAIN, kills))
+    following.judge()
+    assert consumed(following.place).odd == []
 
 
 def changes() -> tuple[Act, ...]:

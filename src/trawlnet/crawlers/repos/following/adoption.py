@@ -14,7 +14,7 @@ from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.firehose.items_plain import read_fields
 from trawlnet.crawlers.repos.events.event import AccountEvent, Operation, RecordEvent, RepoEvent
 from trawlnet.crawlers.repos.events.unsaved import UnsavedChanges, iso_of
-from trawlnet.crawlers.repos.following.archived_states import ArchivedStates, state_after
+from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
 from trawlnet.crawlers.repos.following.live_state import LiveState
 from trawlnet.crawlers.repos.visiting.packing import RepoBlock
 
@@ -43,7 +43,7 @@ def adoption_of(made: RepoBlock, base: LiveState, archived: ArchivedStates) -> A
     if (made.rev, True) <= (base.rev, bool(base.data)):
         return Adoption(made.did, base, LiveState(made.rev), ())
     state = parse_state(made.block)
-    after = state_after(state, _root(made.unsigned_commit))
+    after = archived.state_after(state, _root(made.unsigned_commit))
     return Adoption(made.did, base, after, _events(base, state, archived, {}))
 
 
@@ -63,7 +63,7 @@ def unpublished(
     if now is None or now.state.rev <= base.rev:
         return None
     events = _events(base, now.state, archived, unsaved.cids)
-    return Adoption(did, base, state_after(now.state, now.root or b""), events)
+    return Adoption(did, base, archived.state_after(now.state, now.root or b""), events)
 
 
 def _events(

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from trawlnet.archive.format.folding import ArchivedState
 from trawlnet.archive.format.proof import parse_key
 from trawlnet.archive.past import PastState, StateFinder, UnreadableState
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
-from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
+from trawlnet.crawlers.repos.following.live_state import (
+    LiveState,
+    Standing,
+    path_digest,
+    unshown_of,
+)
 from trawlnet.malformed import Malformed
 
 _LAST = "did:~"  # Behind every DID.
@@ -23,8 +30,12 @@ log = logging.getLogger(__name__)
 class ArchivedStates:
     """For several threads, one of them at a time."""
 
-    def __init__(self, folder: Path, catalogue: ArchiveCatalogue) -> None:
+    def __init__(
+        self, folder: Path, catalogue: ArchiveCatalogue, is_wanted: Callable[[str], bool]
+    ) -> None:
+        """`is_wanted` tells of collections."""
         self._folder = folder
+        self._is_wanted = is_wanted
         self._finder = StateFinder(folder)
         self._catalogue = catalogue
         self._lock = threading.Lock()
@@ -55,7 +66,17 @@ class ArchivedStates:
         past = self.at(did, rev)
         if past is None or past.root is None or past.state.incomplete:
             return LiveState(rev=rev, archived=rev, standing=Standing.DESYNCHRONIZED)
-        return state_after(past.state, past.root)
+        return self.state_after(past.state, past.root)
+
+    def state_after(self, state: ArchivedState, root: bytes) -> LiveState:
+        """Of an account whose repository was archived like this."""
+        try:
+            key = parse_key(state.key).did_key
+        except Malformed:
+            key = ""
+        after = LiveState(state.rev, root, key, state.pds, Standing.SYNCHRONIZED, state.rev)
+        unshown = (path for path in state.left_out if self._is_wanted(_collection(path)))
+        return replace(after, unshown=unshown_of(map(path_digest, unshown)))
 
     def published(self, did: str, base: LiveState) -> Mapping[bytes, bytes] | None:
         """CIDs by path of what was published of an account at the rev of its state; None where the
@@ -76,10 +97,5 @@ class ArchivedStates:
                 return None
 
 
-def state_after(state: ArchivedState, root: bytes) -> LiveState:
-    """Of an account whose repository was archived like this."""
-    try:
-        key = parse_key(state.key).did_key
-    except Malformed:
-        key = ""
-    return LiveState(state.rev, root, key, state.pds, Standing.SYNCHRONIZED, state.rev)
+def _collection(path: bytes) -> str:
+    return path.partition(b"/")[0].decode()

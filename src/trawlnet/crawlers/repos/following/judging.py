@@ -28,7 +28,9 @@ from trawlnet.crawlers.repos.following.live_state import (
     Standing,
     link,
     next_visit,
+    path_digest,
     sync_link,
+    unshown_of,
 )
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, is_storable
 from trawlnet.crawlers.repos.following.signed_commit import full_commit
@@ -150,8 +152,15 @@ class Judge:
             is_sync = isinstance(found, CheckedSync)
             cause = ResyncCause.OTHER_TREE if is_sync else ResyncCause.BROKEN_CHAIN
             self._desynchronize(one, state, cause)
+        elif state.unshown is None and any(map(self._changes_something, ops)):
+            # Whether consumers have what these ops change is for a visit to tell.
+            self._desynchronize(one, state, ResyncCause.ARCHIVED)
         else:
             self._publish(state, found, ops, commit)
+
+    def _changes_something(self, op: CheckedOp) -> bool:
+        """That was there before, in a collection that is wanted."""
+        return op.action is not OpAction.CREATE and self.rules.is_wanted(op.collection)
 
     def _publish(
         self,
@@ -170,26 +179,35 @@ class Judge:
             delta.rev, delta.key, delta.pds = rev, state.key, state.pds
             delta.signature, delta.commit = found.signature, commit
             archived = rev
+            unshown = set(state.unshown or ())
             for op in wanted:
-                self._publish_op(did, rev, op, delta)
+                self._publish_op(did, rev, op, delta, unshown)
+            if state.unshown is not None:
+                state = replace(state, unshown=unshown_of(unshown))
         self.put(did, replace(state, rev=rev, data=found.data, archived=archived))
 
-    def _publish_op(self, did: str, rev: str, op: CheckedOp, delta: RepoDelta) -> None:
+    def _publish_op(
+        self, did: str, rev: str, op: CheckedOp, delta: RepoDelta, unshown: set[bytes]
+    ) -> None:
+        """What has no JSON form is left out by the archive as well, so that a visit does not find
+        it: consumers are told of a place as if there were nothing."""
         path = f"{op.collection}/{op.rkey}"
         place = op.collection, op.rkey
+        was_there = op.action is not OpAction.CREATE and not _took(unshown, path)
         if op.action is OpAction.DELETE or op.record is None or op.cid is None:
             delta.delete(path)
-            self.events.append(RecordEvent(did, rev, "delete", *place, None, None))
-            return
-        delta.put(path, op.record)
-        text = record_text(op.record)
-        is_new = op.action is OpAction.CREATE
-        if isinstance(text, bytes):
-            word: Operation = "create" if is_new else "update"
+            text = None
+        else:
+            delta.put(path, op.record)
+            text = record_text(op.record)
+        if isinstance(text, bytes) and op.cid is not None:
+            word: Operation = "update" if was_there else "create"
             self.events.append(RecordEvent(did, rev, word, *place, str(Cid(op.cid)), text))
-        elif not is_new:
-            # The archive leaves it out as well; what stood there before is gone all the same.
+            return
+        if was_there:
             self.events.append(RecordEvent(did, rev, "delete", *place, None, None))
+        if text is not None:
+            unshown.add(path_digest(path.encode()))
 
     def _on_identity(self, upstream: Upstream, frame: IdentityFrame) -> None:
         if self._is_heard_from(upstream, frame.did) and self._is_news(frame):
@@ -291,3 +309,11 @@ class Judge:
             self.change.due.append(DueVisit(did, due))
         self.put(did, state)
         return state
+
+
+def _took(unshown: set[bytes], path: str) -> bool:
+    """Whether it was among them; it is not any more."""
+    if not unshown or (digest := path_digest(path.encode())) not in unshown:
+        return False
+    unshown.remove(digest)
+    return True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
+from hashlib import sha256
 
 import msgspec
 
@@ -12,6 +14,10 @@ _LONGEST_PAUSE = 6 * 3600.0  # Seconds between two visits that the stream asks f
 _MOST_DOUBLINGS = 16
 _MOST_LOOKUPS = 8  # Of an account that nobody knows: with doubling pauses the last is hours later.
 _FORGIVEN = 4  # Times the last pause, without a further one: then the count begins anew.
+
+
+_MOST_UNSHOWN = 100  # Of one account: people have none, and a state stays small.
+_PATH_DIGEST = 8  # Bytes: whoever makes two alike harms nobody but himself.
 
 
 class Standing(IntEnum):
@@ -61,6 +67,9 @@ class LiveState(msgspec.Struct, frozen=True, array_like=True):
     was_hurried: bool = False  # For a first commit that `key` signs, while a visit was far off.
     told_by: str = ""  # URL of the server that named it last, while nothing else is known of it,
     lookups: int = 0  # and how many in a row have found nothing.
+    # Paths, as digests, of wanted records that have no JSON form: they were never published. None:
+    # there are too many to tell.
+    unshown: tuple[bytes, ...] | None = ()
 
     def moved(self, pds: str, key: str) -> LiveState:
         """As a directory says; what it leaves open stays."""
@@ -88,6 +97,16 @@ def ended_by(before: LiveState, after: LiveState) -> ResyncEnd:
     if after.standing is Standing.INACTIVE:
         return ResyncEnd.INACTIVE
     return ResyncEnd.UNCHANGED if before.rev == after.rev else ResyncEnd.FETCHED
+
+
+def path_digest(path: bytes) -> bytes:
+    return sha256(path).digest()[:_PATH_DIGEST]
+
+
+def unshown_of(digests: Iterable[bytes]) -> tuple[bytes, ...] | None:
+    """As a state has them."""
+    found = tuple(sorted(set(digests)))
+    return found if len(found) <= _MOST_UNSHOWN else None
 
 
 class Link(IntEnum):

@@ -174,9 +174,10 @@ async def _follower(
     stack.callback(pool.shutdown)
     stack.callback(thread.shutdown)
     held = HeldFrames(config.follow_memory // _HELD_SHARE)
-    archived = ArchivedStates(ground.workspace / "archive", ground.archived)
+    is_wanted = collections_matcher(config.collections)
+    archived = ArchivedStates(ground.workspace / "archive", ground.archived, is_wanted)
     rules = JudgeRules(
-        collections_matcher(config.collections),
+        is_wanted,
         not config.collections,
         held.add,
         config.resync_pause,
