@@ -84,6 +84,9 @@ class NothingArchived:
     def rev(self, did: str) -> None:
         return None
 
+    def glance(self, did: str) -> None:
+        return None
+
     def live_state(self, did: str) -> None:
         return None
 

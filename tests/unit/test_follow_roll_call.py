@@ -154,8 +154,14 @@ class OneArchived:
     def dids_after(self, did: str, most: int) -> list[str]:
         return [one for one in self.dids if one > did][:most]
 
-    def live_state(self, did: str) -> LiveState | None:
+    def rev(self, did: str) -> str | None:
+        return STATE.rev if did in self.dids else None
+
+    def glance(self, did: str) -> LiveState | None:
         return STATE if did in self.dids else None
+
+    def live_state(self, did: str) -> LiveState | None:
+        return self.glance(did)
 
 
 def test_who_is_only_archived_is_asked_for_as_well(live: LiveStore) -> None:

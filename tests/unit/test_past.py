@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,17 @@ def test_each_revision_is_found_while_the_archive_grows(tmp_path: Path) -> None:
         assert finder_of_all.at(DID, "2222222222222") is None
         assert finder_of_all.at(OTHER, life.rev) is None
     writer.close()
+
+
+def test_where_it_lived_at_each_revision_is_found_without_reading_it(tmp_path: Path) -> None:
+    life = LivingRepo(3)
+    first = life.rev
+    moved = replace(life.change(), pds="https://new.example")
+    write(tmp_path, [life.full, pack(moved)])
+    found = StateFinder(tmp_path)
+    assert found.home_at(DID, life.rev) == "https://new.example"
+    assert found.home_at(DID, first) == parse_state(life.full).pds != ""
+    assert found.home_at(DID, "2222222222222") == found.home_at(OTHER, life.rev) == ""
 
 
 def test_between_two_revisions_the_older_one_is_given(tmp_path: Path) -> None:

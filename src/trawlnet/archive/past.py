@@ -29,6 +29,20 @@ class PastState:
     root: bytes | None  # CID of its tree; None where what is archived does not give the one signed.
 
 
+@dataclass(frozen=True, slots=True)
+class PastBlocks:
+    """What a repository at a revision is made of; that takes long, and any thread may do it."""
+
+    full: bytes
+    deltas: Sequence[bytes]  # The oldest first.
+    rev: str
+    damage: str
+
+    def state(self) -> PastState:
+        """Raises UnreadableState."""
+        return _folded(self.full, self.deltas, self.rev, self.damage)
+
+
 class StateFinder:
     """To be asked again and again while the archive is written to, by this process or another:
     what was learned about a segment is kept, about one byte for each of its repositories."""
@@ -40,6 +54,20 @@ class StateFinder:
         """As of that revision, or of the newest before it, which `state.rev` tells; None: there was
         none. A chain that breaks on the way there leaves the state `incomplete`. Tombstones are
         not looked at. Raises UnreadableState."""
+        blocks = self.blocks_at(did, rev)
+        return None if blocks is None else blocks.state()
+
+    def home_at(self, did: str, rev: str) -> str:
+        """The PDS that it was read from; empty where no sound block tells."""
+        for found in self._finder.newest_first(did):
+            if not isinstance(found, Damage):
+                head = rca.parse_block(found)
+                if head.rev <= rev:
+                    return head.pds
+        return ""
+
+    def blocks_at(self, did: str, rev: str) -> PastBlocks | None:
+        """The same as `at`, not yet put together."""
         deltas: list[bytes] = []
         damage = ""
         for found in self._finder.newest_first(did):
@@ -51,7 +79,7 @@ class StateFinder:
                 continue
             if head.form is not rca.Form.DELTA:
                 # Whatever was written before it is older.
-                return _folded(found, deltas[::-1], rev, damage)
+                return PastBlocks(found, deltas[::-1], rev, damage)
             deltas.append(found)
         if damage or deltas:
             raise UnreadableState(damage or ORPHAN)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class ArchivedStates:
-    """For several threads, one of them at a time."""
+    """For several threads; one of them at a time looks for blocks."""
 
     def __init__(
         self, folder: Path, catalogue: ArchiveCatalogue, is_wanted: Callable[[str], bool]
@@ -78,6 +78,14 @@ class ArchivedStates:
         unshown = (path for path in state.left_out if self._is_wanted(_collection(path)))
         return replace(after, unshown=unshown_of(map(path_digest, unshown)))
 
+    def glance(self, did: str) -> LiveState | None:
+        """The same without what only reading the repository tells: no key, and no tree."""
+        rev = self._catalogue.rev(did)
+        if rev is None:
+            return None
+        with self._lock:
+            return LiveState(rev, pds=self._finder.home_at(did, rev), archived=rev)
+
     def published(self, did: str, base: LiveState) -> Mapping[bytes, bytes] | None:
         """CIDs by path of what was published of an account at the rev of its state; None where the
         archive does not tell any more: it was compacted since, or is damaged."""
@@ -88,13 +96,14 @@ class ArchivedStates:
 
     def at(self, did: str, rev: str) -> PastState | None:
         """None also where it cannot be read: then nothing is known of what was published."""
-        with self._lock:
-            try:
-                return self._finder.at(did, rev)
-            except UnreadableState as error:
-                told = {"did": did, "rev": rev, "error": str(error)}
-                log.warning("an archived repository cannot be read", extra=told)
-                return None
+        try:
+            with self._lock:
+                blocks = self._finder.blocks_at(did, rev)
+            return None if blocks is None else blocks.state()
+        except UnreadableState as error:
+            told = {"did": did, "rev": rev, "error": str(error)}
+            log.warning("an archived repository cannot be read", extra=told)
+            return None
 
 
 def _collection(path: bytes) -> str:

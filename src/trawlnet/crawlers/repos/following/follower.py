@@ -18,7 +18,7 @@ from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.events.event_log import EventLog
 from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
-from trawlnet.crawlers.repos.following.comparison import compare
+from trawlnet.crawlers.repos.following.comparison import compare, is_as_published
 from trawlnet.crawlers.repos.following.deltas import delta_blocks
 from trawlnet.crawlers.repos.following.figures.live_figures import LiveFigures
 from trawlnet.crawlers.repos.following.frames import (
@@ -44,6 +44,7 @@ from trawlnet.engine.threads import Threads
 R = TypeVar("R")
 
 _MOST_FRAMES = 2000  # Published together, of all upstreams; at least one batch.
+_READ_AT_ONCE = 20  # Archived repositories; then frames are checked that came meanwhile.
 _MOST_ADOPTED = 10_000  # States of accounts that the archive has, at hand until they are stored.
 
 
@@ -87,6 +88,7 @@ class Follower:
     _adopted: dict[str, LiveState] = field(default_factory=dict)
     _noted: dict[str, RepoIdentity] = field(default_factory=dict)  # Newer than the archive.
     _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _background: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def check(
         self, upstream: Upstream, messages: Sequence[bytes | str], seen: int
@@ -281,11 +283,17 @@ class Follower:
             await self.save(LiveChange(bases))
 
     async def compare(self, claims: Sequence[ListedAccount], since: int) -> None:
-        """A page of a listing with what was published."""
+        """A page of a listing with what was published. What takes long is done before, while the
+        stream goes on, and is looked at again."""
+        if self.wanted is not None:
+            claims = [claim for claim in claims if claim.did in self.wanted]
+        glances: dict[str, LiveState] = {}
+        for start in range(0, len(claims), _READ_AT_ONCE):
+            part = claims[start : start + _READ_AT_ONCE]
+            glances |= await self.in_background(self._glances, part)
         async with self.lock:
-            states = await self.in_pool(self.states_of, [claim.did for claim in claims])
-            judge = self.judge(states)
-            named = compare(judge, claims, since, self.wanted)
+            judge = self.judge(await self.in_thread(self._states_for, claims, glances))
+            named = compare(judge, claims, since)
             await self.commit(judge)
             if named:
                 await self.in_thread(self.parts.live.roll.name, named, since)
@@ -299,6 +307,36 @@ class Follower:
 
     async def in_thread(self, call: Callable[..., R], *args: Any) -> R:
         return await asyncio.get_running_loop().run_in_executor(self.parts.thread, call, *args)
+
+    async def in_background(self, call: Callable[..., R], *args: Any) -> R:
+        """For what can wait. One at a time: frames are checked beside it."""
+        async with self._background:
+            return await self.in_pool(call, *args)
+
+    def _glances(self, claims: Sequence[ListedAccount]) -> dict[str, LiveState]:
+        """Of accounts that only the archive knows, and that have not changed since, so much as a
+        comparison needs. Those that have are read, and at hand from now on."""
+        archived, found = self.parts.archived, {}
+        known = self.parts.live.states(claim.did for claim in claims)
+        for claim in claims:
+            did = claim.did
+            if did in known or did in self._adopted:
+                continue
+            glance = archived.glance(did)
+            if glance is not None and is_as_published(claim, glance):
+                noted = self._noted.get(did)
+                found[did] = glance.moved(noted.pds, noted.key) if noted else glance
+            elif glance is not None:
+                self._adopt(did)
+        return found
+
+    def _states_for(
+        self, claims: Sequence[ListedAccount], glances: Mapping[str, LiveState]
+    ) -> Mapping[str, LiveState]:
+        rev_of = self.parts.archived.rev
+        current = {did: one for did, one in glances.items() if rev_of(did) == one.rev}
+        states = self.states_of([claim.did for claim in claims if claim.did not in current])
+        return {**current, **states, **self.parts.live.states(current)}
 
     def states_of(self, dids: Collection[str]) -> Mapping[str, LiveState]:
         """As the live store has them; of an account that was archived before it was followed, as

@@ -84,7 +84,7 @@ class RollCall:
             last: str | None = ""
             blocks = 0
             while last is not None and blocks < _MOST_READ:
-                part = await follower.in_pool(read, last, whole)
+                part = await follower.in_background(read, last, whole)
                 await follower.in_thread(book.miss, part.missing)
                 last, blocks, count = part.last, blocks + part.blocks, count + len(part.missing)
         is_last = not follower.figures.comparing
@@ -106,7 +106,7 @@ class RollCall:
         known, named = parts.live.states(dids), parts.live.roll.named(dids)
         newest = max(whole.values())
         unknown = [did for did in dids if did not in known and named[did] < newest]
-        states = {did: parts.archived.live_state(did) for did in unknown}
+        states = {did: parts.archived.glance(did) for did in unknown}
         found = {did: one for did, one in states.items() if one is not None}
         return _WalkPart(self._missing(found, whole), _last_of(dids), len(unknown))
 
@@ -132,9 +132,11 @@ class RollCall:
             await self._ask_for(keys[start : start + _AT_ONCE])
 
     async def _ask_for(self, keys: Sequence[bytes]) -> None:
-        follower = self.follower
+        follower, dids = self.follower, [did_in(key) for key in keys]
+        # They are at hand then, and the stream goes on meanwhile.
+        await follower.in_background(follower.states_of, dids)
         async with follower.lock:
-            states = await follower.in_pool(follower.states_of, [did_in(key) for key in keys])
+            states = await follower.in_thread(follower.states_of, dids)
             judge = follower.judge(states)
             for did, state in states.items():
                 if is_published(state):
