@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.worlds import ListSource
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.shared import check_shareable, directory_part
-from trawlnet.crawlers.share import ShareSource
+from trawlnet.crawlers.share import Opened, Share, ShareSource
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Feed, Limits, Parts
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Counts, Page
+from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.fleet.lease import ShardLease
-from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.shard import ShardJob, _crawl, _Term
 from trawlnet.fleet.supervise import Seen, _Watch, is_done
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.errors import Fenced
+from trawlnet.stores.memory import MemoryStore
 from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
 
 PLAN = FleetPlan(version=4, run=2, shards=2, word=Word.RUN)
@@ -262,3 +272,46 @@ def test_a_job_shows_no_secret() -> None:
         scratch="/tmp",
     )
     assert "hush" not in repr(job) and "hush" not in str(job)
+
+
+@pytest.mark.parametrize(("before", "first"), [((), 0.0), (("s000-0",), 3.0)])
+def test_lanes_with_an_owner_before_us_have_their_gap_first(
+    before: Sequence[str], first: float, tmp_path: Path
+) -> None:
+    """It may have sent a request an instant ago."""
+
+    class Lease(ShardLease):
+        async def release(self) -> None:
+            pass
+
+        async def woken(self, most: int) -> list[str]:
+            return []
+
+    async def quiet(gate: Gate, control: Control) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> float:
+        clock, store, begun = SimClock(), MemoryStore(), []
+
+        async def handler(task: Task) -> Outcome:
+            begun.append(clock.now())
+            return Outcome(Reason.OK)
+
+        gate = Gate(clock, Manners(rate=10.0, concurrency=1))
+        source = ListSource([Page([Task("key", "lane")], "1")])
+        parts = Parts(Feed(source, store), store, handler, None, gate, clock)
+        opened = Opened(parts, Limits(), 1, lambda: None, dict)
+
+        @asynccontextmanager
+        async def open_shard(share: Share) -> AsyncIterator[Opened]:
+            yield opened
+
+        lease = Lease(Keys([ClaimAnswer(True)]), 0, 10.0, clock)  # type: ignore[arg-type]
+        await lease.claim(PLAN, [])
+        job = ShardJob(0, "repos", {}, 10.0, str(tmp_path), manners_gap=3.0)
+        term = _Term(job, PLAN, lease, before, clock, SimpleNamespace(run=quiet))  # type: ignore[arg-type]
+        await _crawl(term, open_shard)
+        (at,) = begun
+        return at
+
+    assert run_sim(main()) == pytest.approx(first)
