@@ -229,7 +229,7 @@ def settled(setting: Setting) -> int:
     # Accounts without a server are on record, too, and nobody was asked about them.
     left_out = sum(failure["lane"] == "no directory" for failure in failures)
     count = sum(row["settled"].values()) - left_out
-    print(f"  and {count} visits were settled")
+    print(f"  settled: {count} accounts, archived or known to have no repository")
     return int(count)
 
 
@@ -254,17 +254,28 @@ def sum_up(checks: Sequence[Check], setting: Setting, seconds: float) -> int:
     if bad:
         print(f"\n{len(bad)} of {len(checks)} checks failed; the files are in {setting.folder}/")
         return 1
-    where = setting.workspace
+    where, trawlnet = setting.workspace, typed()
     print(f"\nNothing was lost ({seconds:.0f} s). Look around:\n")
-    print(f"  trawlnet repos status -w {where}          # how far it got, by reason")
-    print(f"  trawlnet repos failures -w {where}        # who is not archived, and why")
-    print(f"  trawlnet repos tally {where}/archive      # what is, by collection")
-    print(f"  trawlnet repos query -w {where} 'SELECT ...'")
+    print(f"  {trawlnet} repos status -w {where}          # how far it got, by reason")
+    print(f"  {trawlnet} repos failures -w {where}        # who is not archived, and why")
+    print(f"  {trawlnet} repos tally {where}/archive      # what is, by collection")
+    print(f"  {trawlnet} repos query -w {where} '{COUNT}'")
     print("\nThe real network, politely (the first one takes hours, the second one days):\n")
-    print("  trawlnet repos plc -w ./net --contact you@example.org")
-    print("  trawlnet repos crawl -w ./net --contact you@example.org")
-    print("\nIf `trawlnet` is not found, write .venv/bin/trawlnet.")
+    print(f"  {trawlnet} repos plc -w ./net --contact you@example.org")
+    print(f"  {trawlnet} repos crawl -w ./net --contact you@example.org")
     return 0
+
+
+COUNT = "SELECT count() FROM repo_records"
+
+
+def typed() -> str:
+    """What a reader has to type here: `make demo` installs it where no shell looks."""
+    beside = Path(sys.executable).with_name("trawlnet")
+    if shutil.which("trawlnet") or not beside.exists():
+        return "trawlnet"
+    here = Path.cwd()
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)
 
 
 def started(

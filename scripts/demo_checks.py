@@ -113,7 +113,9 @@ def check_archive(workspace: Path, truth: Truth) -> Iterator[Check]:
     yield Check(
         "no made-up repository was believed",
         not believed,
-        f"{len(truth.liars) - len(believed)} of {len(truth.liars)} refused",
+        f"{len(truth.liars) - len(believed)} of {len(truth.liars)} refused"
+        if truth.liars
+        else "nobody makes one up here",
     )
     yield _sound(workspace)
 
@@ -176,7 +178,7 @@ def _rate(rows: Sequence[Mapping[str, Any]], rps: float) -> Check:
     return Check(
         f"servers were asked {rps:g} times a second at most",
         busiest <= allowed,
-        f"{busiest} within one second; up to {allowed} can be {rps:g} that met on their way",
+        f"{busiest} in the busiest second; up to {allowed} can be {rps:g} that met on their way",
     )
 
 
@@ -192,7 +194,7 @@ def _not_again(rows: Sequence[Mapping[str, Any]], kill: Kill) -> Check:
     return Check(
         "what was settled before the kill was not asked again",
         again <= open_then,
-        f"{again} asked again; {open_then} of {len(before)} were not settled",
+        f"{again} of {len(before)} requests made again; {open_then} were not settled",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.docs.blocks import blocks
+from tests.docs.session import agrees
 from tests.support.program import PATIENCE, wait_until
 from trawlnet.archive.format.rca import encode_block, parse_block
 from trawlnet.archive.segment_file import check
@@ -74,6 +77,22 @@ def test_the_demo_succeeds_and_says_so(finished: tuple[Path, Any]) -> None:
     assert "FAILED" not in done.stdout
     assert "Nothing was lost" in done.stdout
     assert not alive(folder)
+
+
+def test_the_readme_shows_what_the_demo_prints(finished: tuple[Path, Any]) -> None:
+    """Of a larger network: its figures and largest collections differ."""
+    folder, done = finished
+    printed = [_drawn(line, str(folder)) for line in (done.stdout + done.stderr).splitlines()]
+    (block,) = [one for one in blocks() if one.page == "README.md" and ".demo/net" in one.text]
+    for line in block.text.splitlines():
+        # No server of the small network is dead, so that no task is given up there.
+        if not line.startswith("hint: "):
+            assert any(agrees(_drawn(line, "./.demo"), one) for one in printed), line
+
+
+def _drawn(line: str, folder: str) -> str:
+    line = re.sub(r"│ [a-z]\S+ ", "│ NAME ", line.replace(folder, ".demo"))
+    return re.sub("─+", "─", line).strip()
 
 
 def test_a_demo_that_is_stopped_takes_its_processes_along(tmp_path: Path) -> None:

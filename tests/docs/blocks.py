@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # A block without a language is shell if a line of it begins with one of these.
 PROGRAMS = {
     *("trawlnet", "make", "pip", "python", "curl", "cd", "export", "ray", "redis-server"),
-    *("sqlite3", "mkdir", "install"),
+    *("sqlite3", "mkdir", "install", "docker"),
 }
 BETWEEN = {"|", "||", "&&", ";", "&"}
 
