@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -64,6 +65,33 @@ def test_a_name_of_the_engine_costs_no_more_than_the_engine() -> None:
 def test_every_name_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text()
     assert [name for name in trawlnet.__all__ if f"`{name}" not in page] == []
+
+
+# What says what the methods of a class do, where they are those of a Protocol.
+PROTOCOLS = {"MemoryStore": trawlnet.Store}
+
+
+def methods_of(name: str) -> Iterator[str]:
+    """Those without a docstring."""
+    promised = PROTOCOLS.get(name)
+    for method, made in vars(getattr(trawlnet, name)).items():
+        if method.startswith("_") or not (callable(made) or hasattr(made, "fget")):
+            continue
+        said = made.__doc__ or getattr(getattr(promised, method, None), "__doc__", None)
+        if not said:
+            yield f"{name}.{method}"
+
+
+def test_every_class_and_method_says_what_it_is_for() -> None:
+    classes = [name for name in trawlnet.__all__ if isinstance(getattr(trawlnet, name), type)]
+    assert [name for name in classes if not is_described(name)] == []
+    assert [method for name in classes for method in methods_of(name)] == []
+
+
+def is_described(name: str) -> bool:
+    """A dataclass without a docstring gets one that only repeats its fields."""
+    said = getattr(trawlnet, name).__doc__
+    return bool(said) and not said.startswith(f"{name}(")
 
 
 def test_the_package_says_that_it_is_typed() -> None:

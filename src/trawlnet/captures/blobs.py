@@ -76,11 +76,13 @@ class BlobStore:
             self._scratch = _Scratch(root / _TEMPORARY)
 
     def path(self, sha256: str) -> Path:
+        """Where a body of this hash is, or would be."""
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"not a sha256 in lower-case hex: {sha256[:80]!r}")
         return Path(self._file(sha256))
 
     async def put(self, body: bytes) -> Blob:
+        """Store one body, durably; a body that is there already is not written again."""
         return (await self.put_many([body]))[0]
 
     async def put_many(self, bodies: Sequence[bytes]) -> list[Blob]:
@@ -88,6 +90,7 @@ class BlobStore:
         return await asyncio.to_thread(self.put_many_blocking, bodies)
 
     def put_many_blocking(self, bodies: Sequence[bytes]) -> list[Blob]:
+        """The same for a program without an event loop."""
         blobs = [self._blob(body) for body in bodies]
         missing = {b.file: body for b, body in zip(blobs, bodies, strict=True)}
         with self._lock, disk_errors(f"writing blobs to {self._root}"):
@@ -112,6 +115,7 @@ class BlobStore:
                 yield BlobDamage(path, what)
 
     def close(self) -> None:
+        """What was stored stays; nothing more can be."""
         with self._lock:
             self._syncing.shutdown()
             self._scratch.close()

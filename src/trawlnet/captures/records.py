@@ -48,6 +48,7 @@ class RecordSink:
         self._log: Appender | None = None
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        """Store each body, then name it in the index under the key of its task."""
         stored = [(task, items) for task, items in batch if items]
         blobs = iter(await self._blobs.put_many([body for _, items in stored for body in items]))
         lines = [_line(task.key, [next(blobs) for _ in items]) for task, items in stored]
@@ -60,6 +61,7 @@ class RecordSink:
         await asyncio.to_thread(self._compact)
 
     def close(self) -> None:
+        """Let another process write."""
         with self._writing:
             self._leave_log()
             self._lock.release()

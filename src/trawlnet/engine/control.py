@@ -10,6 +10,8 @@ from trawlnet.engine.figures import Figures
 
 
 class Ending(StrEnum):
+    """Why a crawl came to its end."""
+
     DONE = "done"  # The source is exhausted, and no open task can be done now.
     LIMIT = "limit"  # A limit that the user set was reached.
     DRAINED = "drained"  # A command stopped the crawl; tasks in flight were finished.
@@ -30,6 +32,7 @@ class Control:
 
     @property
     def workers(self) -> int:
+        """How many tasks run at the same time; may be set while the crawl runs."""
         return self._workers
 
     @workers.setter
@@ -41,17 +44,21 @@ class Control:
 
     @property
     def shown_workers(self) -> int:
+        """The same as people count them."""
         return self._workers if self.crew is None else self.crew
 
     @property
     def paused(self) -> bool:
+        """Whether no task is started until `resume`."""
         return self._paused
 
     def pause(self) -> None:
+        """Start no more tasks; those in flight are finished."""
         self._paused = True
         self.changed.set()
 
     def resume(self) -> None:
+        """Go on after a pause."""
         self._paused = False
         self.changed.set()
 

@@ -151,6 +151,7 @@ class Gate:
         self._manners = manners
 
     def manners(self, lane: str) -> Manners:
+        """How the lane is treated: its own manners, or those of all."""
         return self._lane(lane).manners
 
     def failures(self, lane: str) -> int:
@@ -164,6 +165,7 @@ class Gate:
         return state.parked if state is not None else 0.0
 
     def blocked(self, lane: str) -> bool:
+        """Whether the lane is left alone until somebody retries its tasks."""
         state = self._lanes.get(lane)
         return state is not None and state.parked == math.inf
 

@@ -25,6 +25,8 @@ else:
 
 
 class Blame(StrEnum):
+    """Whose fault a failure is: only a lane that is to blame is slowed down."""
+
     NOBODY = "nobody"  # Nothing is wrong.
     TASK = "task"  # This key is the problem; its lane is healthy.
     LANE = "lane"  # The host is the problem, for every key on it.
@@ -68,14 +70,17 @@ class Reason(StrEnum):
 
     @property
     def blame(self) -> Blame:
+        """Who is slowed down for it."""
         return MEANING[self].blame
 
     @property
     def again(self) -> Again:
+        """Whether the task is tried again, and what a try costs it."""
         return MEANING[self].again
 
     @property
     def success(self) -> bool:
+        """Whether the visit brought what was asked for, or that nothing has changed."""
         return self in (Reason.OK, Reason.NOT_MODIFIED)
 
     @property

@@ -11,28 +11,39 @@ from trawlnet.engine.task import Task
 
 
 class Clock(Protocol):
+    """Every time and every pause of the engine comes from it, so that a test can jump ahead."""
+
     def now(self) -> float:
         """Unix seconds that never run backwards within a process."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Let so much of this clock's time pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """A part of what a source lists, and where the next part begins."""
+
     tasks: Sequence[Task]
     cursor: str  # Saved in the same transaction as the tasks.
 
 
 class Source(Protocol):
+    """Lists the tasks that exist."""
+
     def pages(self, after: str | None) -> AsyncIterator[Page]:
         """Everything that exists beyond the cursor `after`, page by page; ends after the last."""
 
 
 class Handler(Protocol[N_co]):
+    """Works on one task. What goes wrong with it is an outcome; an exception is a bug."""
+
     async def __call__(self, task: Task) -> Outcome[N_co]: ...
 
 
 class Sink(Protocol):
+    """Keeps the items of outcomes."""
+
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         """Durable when this returns. Writing the same key twice must be harmless."""
 
@@ -140,13 +151,15 @@ class Work(Protocol[N_contra]):
         """The lanes that are held beyond `now`, and until when. Lanes without tasks are included:
         they may get some, and requests for another lane's tasks may be redirected to them."""
 
-    async def counts(self) -> Counts: ...
+    async def counts(self) -> Counts:
+        """How many keys are in which state, now."""
 
 
 class Ledger(Protocol):
     """The part of a store that the commands need: counts, failures, retry."""
 
-    async def counts(self) -> Counts: ...
+    async def counts(self) -> Counts:
+        """How many keys are in which state, now."""
 
     def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         """Settled keys whose last attempt failed, and open keys on blocked lanes."""

@@ -13,6 +13,8 @@ from trawlnet.engine.task import Task
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
+    """How often a task is tried, and how long it waits in between."""
+
     attempts: int = 5  # Attempts in all, the first one included.
     patience: int = 50  # How often a server may postpone a task.
     base: float = 2.0  # The first delay; each further one doubles.
@@ -26,6 +28,7 @@ class RetryPolicy:
     revisits_after: float = 0.0
 
     def delay(self, key: str, tries: int) -> float:
+        """Seconds before the next try, after so many."""
         plain = min(self.cap, self.base * 2.0 ** min(tries, 40))
         # Jitter comes from the key: spread over a crowd of tasks, yet the same on every run.
         unit = zlib.crc32(f"{key}\0{tries}".encode("utf-8", "surrogatepass")) / 0xFFFFFFFF

@@ -20,9 +20,11 @@ class SystemClock:
         self._epoch = time.time() - time.clock_gettime(_CLOCK)
 
     def now(self) -> float:
+        """Unix seconds."""
         return self._epoch + time.clock_gettime(_CLOCK)
 
     async def sleep(self, seconds: float) -> None:
+        """At least so long."""
         while seconds > _LONGEST_NAP:
             await asyncio.sleep(_LONGEST_NAP)
             seconds -= _LONGEST_NAP

@@ -28,6 +28,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
+    """The limits of a queue; the defaults suit most."""
+
     message_bytes: int = 16 * 1024 * 1024  # A message over this, encoded, is put aside.
     backlog_bytes: int | None = None  # Publishing waits above this much un-acked; None: no bound.
     when_full: str = ""  # What people can do about a publisher that waits.
@@ -87,12 +89,14 @@ class Queue(Protocol):
         the messages. With `drain`, ends when the queue is empty and all of its own are settled.
         Close it (`aclosing`): what it left unsettled then goes to others."""
 
-    async def counts(self) -> QueueCounts: ...
+    async def counts(self) -> QueueCounts:
+        """How much is not acked yet, as the queue itself counts it."""
 
     async def depth(self) -> int:
         """Messages that nobody has acked; of a long spool about so many."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End its consumers; what they had not settled comes again."""
 
 
 class QueueSink:
@@ -104,6 +108,7 @@ class QueueSink:
         self._shape = shape
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        """Publish the items of a batch; durable on return."""
         await self._queue.publish(
             [self._shape(task, item) for task, items in batch for item in items]
         )

@@ -37,6 +37,8 @@ class DamagedArchive(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRepo:
+    """A repository of an archive as of its last visit, without its records."""
+
     did: str
     pds: str
     rev: str
@@ -45,6 +47,8 @@ class ArchivedRepo:
 
 
 class ArchivedRecord(NamedTuple):
+    """One record of an archived repository."""
+
     did: str
     collection: str
     rkey: str

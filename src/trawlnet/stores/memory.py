@@ -49,6 +49,8 @@ class _MemoryLane:
 
 
 class MemoryStore:
+    """A store that is gone with the process; each method does what that of `Store` promises."""
+
     def __init__(self, remember_done: bool = True) -> None:
         self._remember_done = remember_done
         self._cursor: str | None = None

@@ -43,6 +43,8 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class Response:
+    """An answer whose body was read to its end."""
+
     status: int
     headers: CIMultiDictProxy[str]
     body: bytes
@@ -54,6 +56,7 @@ class Response:
 
     @property
     def reason(self) -> Reason:
+        """What its status means for a task."""
         return reason_for_answer(self.status, self.wait)
 
 

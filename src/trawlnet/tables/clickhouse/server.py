@@ -30,6 +30,8 @@ _PORTS = {"http": 8123, "https": 8443}
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseServer:
+    """Where tables are that are not in a workspace."""
+
     address: str  # HOST, HOST:PORT or a URL.
     username: str = "default"
     password: str = field(default="", repr=False)  # Must not get into a log by accident.
