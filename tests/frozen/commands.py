@@ -23,8 +23,13 @@ def repos_words(world: AtprotoWorld, folder: Path, rps: float, *more: object) ->
 
 def follow_words(world: AtprotoWorld, folder: Path, rps: float) -> Words:
     """Backfill and live. What the relay leaves out is not made good before it is killed."""
-    late = ("--follow", "--live-tables", "off", "--resync-pause", 60)
+    late = ("--follow", "--live-tables", "on", "--resync-pause", 60)
     return repos_words(world, folder, rps, *late)
+
+
+def plc_words(url: str, folder: Path) -> Words:
+    where = ("--plc-url", url, "--allow-private-hosts", "--plc-rps", 500)
+    return ("repos", "plc", "-w", folder, *where)
 
 
 def web_words(world: WebWorld, folder: Path, rps: float) -> Words:

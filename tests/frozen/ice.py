@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,13 @@ def thaw(name: str, folder: Path) -> Path:
     return folder
 
 
+def copies(name: str) -> list[str]:
+    """Each copy of this crawl, by whatever version: without a suffix, of a version or a commit."""
+    version = re.compile(rf"{name}(-\d+\.\d+\.\d+|-[0-9a-f]{{8}})?")
+    found = (path.name.removesuffix(".tar.xz") for path in HERE.glob("*.tar.xz"))
+    return sorted(one for one in found if version.fullmatch(one))
+
+
 def notes(folder: Path) -> dict[str, Any]:
     """What the code that wrote it said of it."""
     told: dict[str, Any] = json.loads((folder / "notes.json").read_text())
@@ -56,6 +65,32 @@ def thaw_redis(folder: Path, url: str) -> None:
     client.flushdb()
     for key, (ttl, dump) in json.loads((folder / "redis.json").read_text()).items():
         client.restore(key, ttl, base64.b64decode(dump))
+
+
+async def freeze_rabbit(url: str, queues: Sequence[str], folder: Path) -> None:
+    """The bodies of all messages, as they would be delivered."""
+    found: dict[str, list[str]] = {}
+    async with await require_package("aio_pika").connect(url) as connection:
+        channel = await connection.channel()
+        for name in queues:
+            queue = await channel.get_queue(name)
+            bodies = found[name] = []
+            while message := await queue.get(no_ack=True, fail=False):
+                bodies.append(message.body.decode())
+    (folder / "rabbit.json").write_text(json.dumps(found, indent=0))
+
+
+async def thaw_rabbit(folder: Path, url: str) -> dict[str, list[str]]:
+    """Into the queues as they are made now: their bodies are what lasts."""
+    found: dict[str, list[str]] = json.loads((folder / "rabbit.json").read_text())
+    pika = require_package("aio_pika")
+    async with await pika.connect(url) as connection:
+        channel = await connection.channel()
+        for name, bodies in found.items():
+            for body in bodies:
+                message = pika.Message(body.encode(), delivery_mode=2)
+                await channel.default_exchange.publish(message, name)
+    return found
 
 
 def freeze_postgres(url: str, folder: Path) -> None:

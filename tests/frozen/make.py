@@ -1,4 +1,5 @@
-"""Freeze what the present code writes: `python -m tests.frozen.make VERSION [NAME …]`.
+"""Freeze what the present code writes: `python -m tests.frozen.make VERSION [NAME …]`, with the
+number of a version that was published, or else the first eight digits of the commit.
 
 Only to freeze what a new version writes, beside what is here: a copy that is replaced proves
 nothing any more about the code that wrote the old one.
@@ -24,16 +25,19 @@ from tests.frozen.commands import (
     ids_range,
     ids_words,
     pds_words,
+    plc_words,
     repos_words,
     scrape_words,
     web_words,
 )
+from tests.support.atproto.odd_directory import serving
 from tests.support.fleet import run as fleets
 from tests.support.fleet import web as web_fleet
-from tests.support.program import started, trawlnet
+from tests.support.pds.followed import follow_command, position, rows_of, until_true
+from tests.support.program import environment, started, trawlnet
 from tests.support.repos.followed import folded_events
 from tests.support.repos.run import blocks_written
-from tests.support.servers import postgres_server, redis_server
+from tests.support.servers import postgres_server, rabbitmq_server, redis_server
 from tests.support.web.captures import read_captures
 from tests.support.world_thread import in_thread
 from trawlnet.archive.format.rca import RcaError
@@ -126,6 +130,41 @@ def repos_follow(folder: Path, scratch: Path) -> None:
     )
 
 
+# The program itself, with small batches of what a short log has.
+_IN_BATCHES = """
+import sys
+from trawlnet.cli.main import run
+from trawlnet.crawlers.atproto import mirror
+mirror._BATCH = 10
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def plc_killed(folder: Path, scratch: Path) -> None:
+    """Half of the directory is mirrored."""
+
+    async def main() -> None:
+        directory = await worlds.plc_directory(scratch)
+        async with serving(directory, worlds.PLC_PORT) as url:
+            words = [str(word) for word in plc_words(url, folder)]
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", _IN_BATCHES, *words), env=environment()
+            )
+            half = len(directory.lines) // 2 // directory.most
+            while len(directory.requests) < half:
+                assert process.returncode is None
+                await asyncio.sleep(0.01)
+            process.kill()
+            await process.wait()
+
+    asyncio.run(main())
+    sql = "SELECT source, form, position FROM mirror_cursors FINAL"
+    count = "SELECT count() AS operations FROM plc_operations FINAL"
+    (cursor,), (stored,) = (told("repos", "query", "-w", folder, one) for one in (sql, count))
+    assert int(cursor["position"]) > 0
+    note(folder, cursor=cursor, **stored)
+
+
 def repos_redis(folder: Path, scratch: Path) -> None:
     with redis_server() as server:
         repos_killed(folder, scratch, "--redis-address", server.url)
@@ -216,10 +255,12 @@ def web_fleet_(folder: Path, scratch: Path) -> None:
         ice.freeze_redis(server.url, folder)
 
 
-def ids_killed(folder: Path, scratch: Path, *more: object) -> None:
+def ids_killed(
+    folder: Path, scratch: Path, *more: object, publishing: tuple[object, ...] = ()
+) -> None:
     with in_thread(worlds.ids_world(scratch / "log")) as world:
         first, until = ids_range(world.traffic)
-        words = (*ids_words(world, folder), "--max-rps", 60, *more)
+        words = (*ids_words(world, folder), "--max-rps", 60, *more, *publishing)
 
         def far() -> bool:
             now = folder / "state" / "ids" / "now.json"
@@ -238,10 +279,12 @@ def ids_killed(folder: Path, scratch: Path, *more: object) -> None:
 
 
 def ids_redis(folder: Path, scratch: Path) -> None:
-    """What it has published is in the spool, and so frozen with it."""
-    with redis_server() as server:
-        ids_killed(folder, scratch, "--redis-address", server.url)
+    """What it has published is in RabbitMQ, and frozen as the bodies of messages."""
+    with redis_server() as server, rabbitmq_server() as rabbit:
+        queue = ("--queue", rabbit.url)
+        ids_killed(folder, scratch, "--store", server.url, publishing=queue)
         ice.freeze_redis(server.url, folder)
+        asyncio.run(ice.freeze_rabbit(rabbit.url, ["instance_store"], folder))
 
 
 def pds_killed(folder: Path, scratch: Path, *more: object) -> None:
@@ -261,6 +304,37 @@ def pds_killed(folder: Path, scratch: Path, *more: object) -> None:
     )
 
 
+def pds_follow(folder: Path, scratch: Path) -> None:
+    """Killed in the midst of a stream, with accounts that are still to be looked at."""
+    acts = 0
+    late = ("--rescan-pause", "5h", "--look-pause", 60)
+    with worlds.followed_world(scratch) as world:
+        words = (*follow_command(folder, world.living), *late)
+        with started(*words, folder=scratch) as crawl:
+            until_true(crawl, folder, world.living)
+            begun = position(folder)
+            while acts < 30 or position(folder) <= begun or not rows_of(folder, _WAITING):
+                world.happen(acts, acts + 1, drops=False)
+                acts += 1
+                crawl.until(lambda: True, "the next act")
+                time.sleep(0.05)
+            crawl.process.kill()
+            crawl.process.wait()
+    looks, cursor = rows_of(folder, _WAITING), position(folder)
+    assert looks
+    note(
+        folder,
+        acts=acts,
+        cursor=cursor,
+        looks=sorted(did for (did,) in looks),
+        status=told("pds", "status", "-w", folder),
+        list=told("pds", "list", "-w", folder),
+    )
+
+
+_WAITING = "SELECT did FROM pds_looks WHERE asked > seen"
+
+
 def pds_postgres(folder: Path, scratch: Path) -> None:
     with postgres_server() as server:
         pds_killed(folder, scratch, "--registry", server.url)
@@ -271,6 +345,7 @@ MADE = {
     "repos-killed": repos_killed,
     "repos-done": repos_done,
     "repos-follow": repos_follow,
+    "plc-killed": plc_killed,
     "repos-redis": repos_redis,
     "repos-fleet": repos_fleet,
     "web-killed": web_killed,
@@ -280,6 +355,7 @@ MADE = {
     "ids-killed": ids_killed,
     "ids-redis": ids_redis,
     "pds-killed": pds_killed,
+    "pds-follow": pds_follow,
     "pds-postgres": pds_postgres,
 }
 

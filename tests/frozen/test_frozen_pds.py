@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.frozen.commands import pds_words
-from tests.frozen.ice import thaw, thaw_postgres
+from tests.frozen.ice import copies, thaw, thaw_postgres
 from tests.frozen.story import check_story, done
 from tests.frozen.worlds import COLLECTIONS, pds_world
 from tests.support.pds.sim_world import PdsWorld
@@ -97,7 +97,7 @@ def check(world: PdsWorld, folder: Path, where: Path | str, *more: object) -> No
     assert before & again.keys() == set(), "read to the end, and asked again"
 
 
-@pytest.mark.parametrize("name", ["pds-killed", "pds-killed-0.1.0"])
+@pytest.mark.parametrize("name", copies("pds-killed"))
 def test_a_killed_scan_in_sqlite_is_told_of_and_carried_on(
     name: str, world: PdsWorld, tmp_path: Path
 ) -> None:
@@ -105,10 +105,11 @@ def test_a_killed_scan_in_sqlite_is_told_of_and_carried_on(
     check(world, folder, folder / "state" / "pds" / "registry.db")
 
 
+@pytest.mark.parametrize("name", copies("pds-postgres"))
 def test_a_killed_scan_in_postgresql_is_told_of_and_carried_on(
-    world: PdsWorld, tmp_path: Path
+    name: str, world: PdsWorld, tmp_path: Path
 ) -> None:
-    folder = thaw("pds-postgres", tmp_path / "w")
+    folder = thaw(name, tmp_path / "w")
     with postgres_server() as server:
         thaw_postgres(folder, server.url)
         check(world, folder, server.url, "--registry", server.url)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.frozen.commands import repos_words
-from tests.frozen.ice import notes, thaw, thaw_redis
+from tests.frozen.ice import copies, notes, thaw, thaw_redis
 from tests.frozen.story import check_board, check_story, done, said
 from tests.frozen.worlds import repos_world
 from tests.support.fleet.run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
@@ -55,7 +55,7 @@ def check_carried_on(world: AtprotoWorld, folder: Path, before: list[str]) -> No
     assert len(fetched(world)) == len(set(fetched(world))), "each once"
 
 
-@pytest.mark.parametrize("name", ["repos-killed", "repos-killed-0.1.0"])
+@pytest.mark.parametrize("name", copies("repos-killed"))
 def test_a_killed_crawl_is_told_of_and_carried_on(
     name: str, world: AtprotoWorld, tmp_path: Path
 ) -> None:
@@ -69,30 +69,31 @@ def test_a_killed_crawl_is_told_of_and_carried_on(
     check_carried_on(world, folder, before)
 
 
-def tally_of(archive: Path) -> list[dict[str, Any]]:
-    """Without what later versions count besides."""
-    return [
-        {key: row[key] for key in row if key != "deltas"} for row in said("repos", "tally", archive)
-    ]
+def check_tally(archive: Path, then: list[dict[str, Any]]) -> None:
+    """Later versions count deltas besides."""
+    (old,), (new,) = then, said("repos", "tally", archive)
+    assert new | old == new
 
 
-def test_a_finished_archive_is_read_compacted_and_asked(tmp_path: Path) -> None:
-    folder = thaw("repos-done", tmp_path / "w")
+@pytest.mark.parametrize("name", copies("repos-done"))
+def test_a_finished_archive_is_read_compacted_and_asked(name: str, tmp_path: Path) -> None:
+    folder = thaw(name, tmp_path / "w")
     archive = folder / "archive"
     check_story("repos", folder)
     then = notes(folder)
-    assert tally_of(archive) == then["tally"]
+    check_tally(archive, then["tally"])
     assert sorted(blocks_written(folder)) == then["archived"]
     (verdict,) = said("repos", "verify", archive)
     records = trawlnet("repos", "cat", archive, "--did", then["archived"][0], "--json").rows
     assert verdict["damaged"] == verdict["torn"] == verdict["unfinalised"] == 0 and records
     done(at_once("repos", "compact", archive))
-    assert tally_of(archive) == then["tally"]
+    check_tally(archive, then["tally"])
     assert at_once("repos", "report", archive, "-o", tmp_path / "report.html").code == 0
 
 
-def test_tables_of_earlier_code_answer_and_are_not_filled_twice(tmp_path: Path) -> None:
-    folder = thaw("repos-done", tmp_path / "w")
+@pytest.mark.parametrize("name", copies("repos-done"))
+def test_tables_of_earlier_code_answer_and_are_not_filled_twice(name: str, tmp_path: Path) -> None:
+    folder = thaw(name, tmp_path / "w")
     question = (
         "SELECT (SELECT count() FROM repo_records) AS records,"
         " (SELECT count() FROM plc_did_state) AS dids"
@@ -105,8 +106,11 @@ def test_tables_of_earlier_code_answer_and_are_not_filled_twice(tmp_path: Path) 
     assert after == before
 
 
-def test_a_crawl_in_redis_is_told_of_and_carried_on(world: AtprotoWorld, tmp_path: Path) -> None:
-    folder = thaw("repos-redis", tmp_path / "w")
+@pytest.mark.parametrize("name", copies("repos-redis"))
+def test_a_crawl_in_redis_is_told_of_and_carried_on(
+    name: str, world: AtprotoWorld, tmp_path: Path
+) -> None:
+    folder = thaw(name, tmp_path / "w")
     with redis_server() as server:
         thaw_redis(folder, server.url)
         where = ("--redis-address", server.url)
@@ -115,8 +119,11 @@ def test_a_crawl_in_redis_is_told_of_and_carried_on(world: AtprotoWorld, tmp_pat
         check_carried_on(world, folder, notes(folder)["archived"])
 
 
-def test_a_fleet_carries_on_and_composes_the_parts(world: AtprotoWorld, tmp_path: Path) -> None:
-    folder = thaw("repos-fleet", tmp_path / "w")
+@pytest.mark.parametrize("name", copies("repos-fleet"))
+def test_a_fleet_carries_on_and_composes_the_parts(
+    name: str, world: AtprotoWorld, tmp_path: Path
+) -> None:
+    folder = thaw(name, tmp_path / "w")
     parts = [path.name for path in (folder / "archive" / "parts").iterdir()]
     assert parts
     with redis_server() as server:
@@ -127,4 +134,5 @@ def test_a_fleet_carries_on_and_composes_the_parts(world: AtprotoWorld, tmp_path
     found = dids_in_manifest(folder / "archive")
     assert found.keys() == Truth.of(world).archivable(on_relay=True).keys()
     assert set(found.values()) == {1}
-    assert list((folder / "archive" / "parts").iterdir()) == []
+    # A kill may leave a part half written, under a name that no reader takes for one.
+    assert list((folder / "archive" / "parts").glob("*.rca")) == []

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.atproto.odd_directory import OddDirectory
+from tests.support.atproto.plc_truth import lines_of
 from tests.support.pds.scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
 from tests.support.pds.sim_model import SimPds
 from tests.support.pds.sim_world import PdsWorld, serve_pdses
@@ -23,7 +25,7 @@ from trawlnet.sim.ids.world import serve_ids
 from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web import serve_web
 
-REPOS_PORT, WEB_PORT, PDS_PORT, LIVE_PORT = PORTS = 30_071, 30_072, 30_073, 30_074
+REPOS_PORT, WEB_PORT, PDS_PORT, LIVE_PORT, PLC_PORT = PORTS = tuple(range(30_071, 30_076))
 COLLECTIONS = (EPRINT, COMMENT, ENDORSEMENT, TAG, LIKE)
 
 
@@ -52,13 +54,13 @@ class FollowedWorld(NamedTuple):
     living: LiveWorld
     clock: StepClock
 
-    def happen(self, begin: int, end: int) -> set[str]:
+    def happen(self, begin: int, end: int, *, drops: bool = True) -> set[str]:
         """The acts of these numbers. The relay leaves out the commits of some accounts: who
         follows has to look at these."""
         unheard = set()
         for number in range(begin, end):
             self.clock.steps += 1
-            if number % 7 == 6:
+            if drops and number % 7 == 6:
                 writers = self.living.writers()
                 writer = writers[number % len(writers)]
                 self.living.write([writer], Mischief.DROP)
@@ -80,6 +82,21 @@ def followed_world(folder: Path, port: int = LIVE_PORT) -> Iterator[FollowedWorl
     size = {"accounts": 16, "hosts": 2, "largest_repo": 12}
     with live_world(73, folder, port=port, **size, clock=clock, log=log) as living:
         yield FollowedWorld(living, clock)
+
+
+async def plc_directory(folder: Path) -> OddDirectory:
+    """Its log is that of a world which is not there any more."""
+    world = await serve_atproto(
+        *(75, 1.0, "127.0.0.1", PLC_PORT, folder / "manifest.json"),
+        accounts=60,
+        hosts=3,
+        habits=(),
+        largest_repo=2,
+    )
+    try:
+        return OddDirectory(await lines_of(world), most=5)
+    finally:
+        await world.close()
 
 
 async def web_world(

@@ -99,13 +99,13 @@ class OddDirectory:
 
 
 @asynccontextmanager
-async def serving(directory: OddDirectory) -> AsyncIterator[str]:
+async def serving(directory: OddDirectory, port: int = 0) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_get("/export", directory.export)
     app.router.add_get("/export/stream", directory.tell)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     try:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
