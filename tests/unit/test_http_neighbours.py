@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.net.certificates import self_signed
 from tests.support.net.clients import AGENT, CountedTurns
-from tests.support.net.hostile_positions import HONEST, POSITIONS, positions_served
+from tests.support.net.hostile_positions import BOMBS, HONEST, POSITIONS, Ports, positions_served
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client import framing
 from trawlnet.net.client.answer import RequestLimits, Response
@@ -56,9 +56,16 @@ def resident_bytes() -> int:
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with positions_served() as port:
-        yield port
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    certificate = self_signed(tmp_path_factory.mktemp("tls"))
+    with pytest.MonkeyPatch.context() as patch, positions_served(certificate) as ports:
+        patch.setenv("SSL_CERT_FILE", str(certificate))
+        yield ports
+
+
+@pytest.fixture
+def port(ports: Ports) -> int:
+    return ports.plain
 
 
 def judged(asking: Any, hostile_answers: int) -> list[Reason]:
@@ -74,12 +81,15 @@ def judged(asking: Any, hostile_answers: int) -> list[Reason]:
     return reasons
 
 
-async def among_honest(port: int, paths: list[str], limits: RequestLimits = LIMITS) -> list[Reason]:
+async def among_honest(
+    port: int, paths: list[str], limits: RequestLimits = LIMITS, stem: str = ""
+) -> list[Reason]:
+    """`stem` of the hostile URLs, if that is another server's."""
     guard = Guard(allow_private=True)
     async with Http(CountedTurns(), SystemClock(), AGENT, guard=guard, limits=limits) as http:
 
         async def ask(path: str) -> Reason:
-            return (await http.get(f"http://127.0.0.1:{port}{path}")).reason
+            return (await http.get(f"{stem or f'http://127.0.0.1:{port}'}{path}")).reason
 
         hostile = asyncio.gather(*map(ask, paths))
         asked = 0
@@ -102,6 +112,40 @@ def test_drips_at_every_position_end_at_the_deadline(port: int) -> None:
     paths = [f"/drip/{name}" for name in POSITIONS]
     limits = RequestLimits(total=1.0, wire=8 << 20, inflated=8 << 20)
     assert set(judged(among_honest(port, paths, limits), len(paths))) == {Reason.TIMEOUT}
+
+
+@pytest.mark.parametrize("habit", ["endless", "oversized"])
+def test_too_much_at_any_position_costs_nobody_else_over_tls(habit: str, ports: Ports) -> None:
+    paths = [f"/{habit}/{name}" for name in POSITIONS]
+    asking = among_honest(ports.plain, paths, stem=f"https://127.0.0.1:{ports.tls}")
+    assert set(judged(asking, len(paths))) == {Reason.TOO_LARGE}
+
+
+def test_drips_at_every_position_end_at_the_deadline_over_tls(ports: Ports) -> None:
+    paths = [f"/drip/{name}" for name in POSITIONS]
+    limits = RequestLimits(total=1.0, wire=8 << 20, inflated=8 << 20)
+    asking = among_honest(ports.plain, paths, limits, f"https://127.0.0.1:{ports.tls}")
+    assert set(judged(asking, len(paths))) == {Reason.TIMEOUT}
+
+
+def test_a_handshake_that_drips_ends_at_the_deadline(ports: Ports) -> None:
+    limits = RequestLimits(total=60.0, connect=1.0)
+    stem = f"https://127.0.0.1:{ports.dripping}"
+    asking = among_honest(ports.plain, ["/honest/"] * HOSTILE, limits, stem)
+    assert set(judged(asking, HOSTILE)) == {Reason.TIMEOUT}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("coding", BOMBS)
+def test_a_bomb_bursts_at_its_limit(coding: str, scheme: str, ports: Ports) -> None:
+    """64 MB of zeros, in a few hundred bytes or a few hundred thousand."""
+    stem = f"{scheme}://127.0.0.1:{ports.plain if scheme == 'http' else ports.tls}"
+    path = coding.replace(", ", "+")
+    paths = [f"/bomb200/{path}", f"/bomb404/{path}"] * (HOSTILE // 2)
+    reasons = judged(among_honest(ports.plain, paths, stem=stem), len(paths))
+    assert reasons[1::2] == [Reason.NOT_FOUND] * (HOSTILE // 2)  # Of an error, as much as is kept.
+    assert set(reasons[::2]) <= {Reason.TOO_LARGE, Reason.PARSE_ERROR}
+    assert Reason.TOO_LARGE in reasons or ", " in coding
 
 
 def record(kind: int, content: bytes) -> bytes:

@@ -3,15 +3,22 @@ count as the client's."""
 
 from __future__ import annotations
 
+import gzip
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import cycle
+from pathlib import Path
 from typing import NamedTuple
+
+import brotli
 
 from tests.support import child
 
@@ -57,6 +64,37 @@ POSITIONS = {
 }
 
 
+BOMB = 64  # Megabytes of zeros that each of them becomes.
+_MEGABYTE = bytes(1 << 20)
+
+
+def _deflated() -> bytes:
+    """Without an end, as whoever inflates it whole finds out too late."""
+    packer = zlib.compressobj(9, wbits=-15)
+    return (packer.compress(_MEGABYTE) + packer.flush(zlib.Z_FULL_FLUSH)) * BOMB
+
+
+def _zstd() -> bytes:
+    """Blocks of four bytes, each of which stands for 128 kB."""
+    repeated = (128 << 10 << 3 | 1 << 1).to_bytes(3, "little") + b"0"
+    return b"\x28\xb5\x2f\xfd\x00\x58" + repeated * (8 * BOMB)
+
+
+_GZIP_HEAD = gzip.compress(b"")[:10]
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "gzip": lambda: _GZIP_HEAD + _deflated(),
+    "deflate": lambda: b"\x78\xda" + _deflated(),
+    "br": lambda: brotli.compress(_MEGABYTE * BOMB, quality=3),
+    "zstd": _zstd,
+    "gzip, gzip": lambda: gzip.compress(_GZIP_HEAD + _deflated()),
+}
+
+
+@cache
+def bomb(coding: str) -> bytes:
+    return BOMBS[coding]()
+
+
 def serve_one(connection: socket.socket) -> None:
     with connection:
         try:
@@ -81,6 +119,12 @@ def _answer(connection: socket.socket, path: str) -> None:
     if habit == "honest":
         connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(HONEST) + HONEST)
         return
+    if habit.startswith("bomb"):
+        coding = name.replace("+", ", ")
+        head = b"HTTP/1.1 %s X\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n"
+        body = bomb(coding)
+        connection.sendall(head % (habit[4:].encode(), coding.encode(), len(body)) + body)
+        return
     position = POSITIONS[name]
     connection.sendall(position.before)
     if habit == "drip":
@@ -97,33 +141,72 @@ def _answer(connection: socket.socket, path: str) -> None:
     raise OSError("the answer is over, and the connection with it")
 
 
+def over_tls(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
+    def serve(connection: socket.socket) -> None:
+        with suppress(OSError):
+            serve_one(context.wrap_socket(connection, server_side=True))
+
+    return serve
+
+
+def dripping_tls(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
+    """The handshake comes byte by byte, and is a proper one."""
+
+    def serve(connection: socket.socket) -> None:
+        heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = context.wrap_bio(heard, said, server_side=True)
+        with connection, suppress(OSError):
+            while piece := connection.recv(65536):
+                heard.write(piece)
+                with suppress(ssl.SSLWantReadError):
+                    session.do_handshake()
+                for byte in said.read():
+                    connection.sendall(bytes([byte]))
+                    time.sleep(DRIP)
+
+    return serve
+
+
+class Ports(NamedTuple):
+    plain: int
+    tls: int = 0
+    dripping: int = 0
+
+
 @contextmanager
-def positions_served() -> Iterator[int]:
-    """The port of a process that answers `/habit/position`."""
-    command = child.module("support.net.hostile_positions")
+def positions_served(certificate: Path | None = None) -> Iterator[Ports]:
+    """The ports of a process that answers `/habit/position`; over TLS, too, with a certificate."""
+    names = [str(certificate)] if certificate else []
+    command = [*child.module("support.net.hostile_positions"), *names]
     with subprocess.Popen(
         command, env=child.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield Ports(*map(int, process.stdout.readline().split()))
         finally:
             process.kill()
 
 
 def main() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
-        print(listening.getsockname()[1], flush=True)
-        # Whoever started this process has gone when its end of the pipe is closed.
-        threading.Thread(target=accept_all, args=(listening,), daemon=True).start()
-        sys.stdin.read()
+    ways: list[Callable[[socket.socket], None]] = [serve_one]
+    for certificate in sys.argv[1:]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        ways += [over_tls(context), dripping_tls(context)]
+    listening = [socket.create_server(("127.0.0.1", 0), backlog=256) for _ in ways]
+    print(*[one.getsockname()[1] for one in listening], flush=True)
+    for one, way in zip(listening, ways, strict=True):
+        threading.Thread(target=accept_all, args=(one, way), daemon=True).start()
+    # Whoever started this process has gone when its end of the pipe is closed.
+    sys.stdin.read()
 
 
-def accept_all(listening: socket.socket) -> None:
+def accept_all(listening: socket.socket, way: Callable[[socket.socket], None]) -> None:
     while True:
         connection, _ = listening.accept()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=serve_one, args=(connection,), daemon=True).start()
+        threading.Thread(target=way, args=(connection,), daemon=True).start()
 
 
 if __name__ == "__main__":
