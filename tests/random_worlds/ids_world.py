@@ -27,7 +27,10 @@ from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import Cap, CounterLeap, IdState, SimEmbargo, TimeSpan, Traffic
 
 # Ids of one world cost time: fast counters are for long runs.
-FASTEST = 12.0 if os.environ.get("TRAWLNET_WORLDS", "1") == "1" else 500.0
+_IS_LONG_RUN = os.environ.get("TRAWLNET_WORLDS", "1") != "1"
+FASTEST = 500.0 if _IS_LONG_RUN else 12.0
+SILENCES = (5.0, 40.0, 200.0, 700.0, *((1800.0,) * _IS_LONG_RUN))  # Seconds.
+LEAPS = (0.2, 3.0, 40.0, 600.0, 5000.0, *((20_000.0,) * _IS_LONG_RUN))  # Seconds worth of ids.
 FIRST_TROUBLE = 400.0  # A crawl has found its pace by then, however few ids come.
 PROMISED = 128  # Ids; an island of so many is found in a gap of any size.
 _SERVICE = (0.02, 0.05, 0.11, 0.3, 0.9)
@@ -251,7 +254,7 @@ def worlds(draw: st.DrawFn, fastest: float = FASTEST) -> World:
 
 
 def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
-    lasts = draw(st.sampled_from([5.0, 40.0, 200.0, 700.0]))
+    lasts = draw(st.sampled_from(SILENCES))
     span = TimeSpan(made.t, made.t + lasts)
     if kind != "leap":
         made.t = span.end
@@ -262,7 +265,7 @@ def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
     if kind.startswith(("maintenance", "outage")):
         made.outages.append(span)
     if kind.endswith("leap"):
-        seconds = draw(st.sampled_from([0.2, 3.0, 40.0, 600.0, 5000.0]))
+        seconds = draw(st.sampled_from(LEAPS))
         size = max(1, int(seconds * made.rate))
         made.gaps.append(CounterLeap(made.t, size))
         made.bound += crossing_bound(size, made.rate, lasts)
