@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.random_worlds.follow_world import LivingWorld, answer
-from tests.random_worlds.repos_world import Answer, Row, WorldHttp, WorldStream
+from tests.random_worlds.repos_wire import WorldHttp, WorldStream
+from tests.random_worlds.repos_world import Answer, Row
 from trawlnet.atproto.cid import Cid
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.net.client.answer import RequestLimits

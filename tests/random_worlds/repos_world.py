@@ -8,42 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from multidict import CIMultiDict
-
 from tests.random_worlds.stated import PLAIN, Stated
+from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.identity.keys import parse_did_key
-from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
-from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import RequestLimits, Response
-from trawlnet.net.lane import lane_of
-from trawlnet.net.rate_limit import wait_from
-from trawlnet.net.trouble import Trouble, reason_for_answer
+from trawlnet.atproto.tid import tid
 from trawlnet.sim.atproto.keyring import make_keyring
-from trawlnet.sim.repository.car import write_car
+from trawlnet.sim.repository.car import CarBlock, write_car
+from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.repo import Repo, build_repo
 
 PLC = "https://plc.directory"
 RELAY = "https://relay.world.org"
 EPOCH = 1_700_000_000.0  # Virtual time begins here.
-REV = "3lscuqc52or2x"
+FIRST_REV = 1_690_000_000_000_000  # Microseconds.
 KEYS = make_keyring(14)
 LETTERS = "234567abcdefghijklmnopqrstuvwxyz"
 # How a repository can be wrong so that no way of verifying believes it, and the words for that.
 MALFORMED = {
+    "no tree": {"parse_error"},
     "garbage": {"parse_error"},
     "another's": {"parse_error"},
     "missing block": {"parse_error", "truncated"},
     # Tried again and again: the last try may have met other trouble of its host.
     "cut": {"truncated", "connection_error", "unavailable", "timeout"},
 }
+# And so that only some do: one that wrote something else under the same hash, and one that signed
+# with another key.
+TAMPERED, MISSIGNED = "tampered", "missigned"
+# How the document of an account can be wrong.
+BAD_DOCUMENTS = ("no json", "another's", "a list", "no service", "no key")
 ERRORS = {
     "deactivated": "RepoDeactivated",
     "takendown": "RepoTakendown",
@@ -77,6 +78,17 @@ class Host:
     stated: Stated = PLAIN  # What it says then.
     dead: bool = False
     on_relay: bool = True
+    garbled: int | None = None  # The page of its listing that is none, the first time.
+    odd_rows: bool = False  # Its listing has rows that name nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Of an account that stays where it is."""
+
+    at: float  # Seconds since the beginning; infinity: between two sweeps.
+    kind: str  # edit, on, or the state that it is in from then on.
+    which: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,9 @@ class Spec:
     moving_at: float  # so many seconds after its beginning.
     malformed: Sequence[str]  # Kinds, one for each of some active accounts.
     tombstoned: int  # Of the deleted ones: the directory says so, too.
+    changes: Sequence[Change] = ()
+    documents: Sequence[str] = ()  # Kinds of bad ones, of as many accounts.
+    large: int = 0  # Accounts with a lot to say.
 
 
 @dataclass(slots=True)
@@ -101,14 +116,26 @@ class Account:
     former: int | None = None  # Host that it left; it is switched off there.
     moves_to: int | None = None  # While the crawl goes on.
     tombstoned: bool = False
+    document: str = ""  # How it is wrong.
+    is_large: bool = False
+    version: int = 0
+    is_changed: bool = False
+    served: set[int] = field(default_factory=set)  # Versions.
 
     @property
     def records(self) -> dict[str, dict[str, Any]]:
+        return self.records_of(self.version)
+
+    def records_of(self, version: int) -> dict[str, dict[str, Any]]:
         count = 1 + int(self.did[-1], 36) % 3
-        return {
-            f"app.bsky.feed.post/3k{n}": {"text": f"{n} of {self.did}", "n": n}
-            for n in range(count)
-        }
+        told = {"text": f"{version} of {self.did}"}
+        told |= {"much": "m" * 300_000} if self.is_large else {}
+        posts = {f"app.bsky.feed.post/3k{n}": told | {"n": n} for n in range(count)}
+        return posts | {"app.bsky.graph.follow/3kf": told}
+
+    @property
+    def rev(self) -> str:
+        return tid(FIRST_REV + self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +157,13 @@ class World:
     accounts: dict[str, Account] = field(default_factory=dict)
     log: list[Row] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
+    garbled: set[int] = field(default_factory=set)  # Hosts that have sent a page that is none.
     told: set[str] = field(default_factory=set)  # DIDs that a server has listed,
     told_whole: set[int] = field(default_factory=set)  # and servers whose last page was read.
     run: int = 1
     requests: int = 0
     at_request: Callable[[int], None] = lambda number: None
+    _settled: list[Account] = field(default_factory=list)  # They stay where they are.
     _listed: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -150,6 +179,17 @@ class World:
             if active:
                 active.pop().malformed = kind
         self._send_away(active)
+        self._settled = [
+            one
+            for one in active[self.spec.moved + self.spec.moving :]
+            if not self.spec.hosts[one.home].dead
+        ]
+        for kind, one in zip(self.spec.documents, self._settled, strict=False):
+            one.document = kind
+        self._settled = self._settled[len(self.spec.documents) :]
+        for one in self._settled[: self.spec.large]:
+            one.is_large = True
+        self._settled = self._settled[self.spec.large :]
         gone = [one for one in self.accounts.values() if one.status == "deleted"]
         for one in gone[: self.spec.tombstoned]:
             one.tombstoned = True
@@ -171,6 +211,28 @@ class World:
         for one in active[self.spec.moved :][: self.spec.moving]:
             one.moves_to = (one.home + 1) % hosts
 
+    async def change(self) -> None:
+        """What happens while a crawl goes on."""
+        for change in sorted(self.spec.changes, key=lambda change: change.at):
+            if change.at < math.inf:
+                await asyncio.sleep(EPOCH + change.at - WorldClock().now())
+                self._apply(change)
+
+    def change_between(self) -> None:
+        for change in self.spec.changes:
+            if change.at == math.inf:
+                self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        if not self._settled:
+            return
+        one = self._settled[change.which % len(self._settled)]
+        one.is_changed = True
+        if change.kind == "edit":
+            one.version += 1
+        else:
+            one.status = "active" if change.kind == "on" else change.kind
+
     def url(self, host: int) -> str:
         return f"https://pds{host}.world.org"
 
@@ -189,7 +251,8 @@ class World:
         return "deactivated" if host in (one.home, one.former) else "deleted"
 
     def repo(self, one: Account) -> Repo:
-        return build_repo(one.did, one.records, one.key, REV)
+        key = KEYS[KEYS.index(one.key) - 1] if one.malformed == MISSIGNED else one.key
+        return build_repo(one.did, one.records, key, one.rev)
 
     def listed_on(self, host: int) -> list[str]:
         return self._listed[host]
@@ -224,8 +287,12 @@ def answer(world: World, url: str, now: float) -> Answer:
     if one is None or state != "active":
         return _json({"error": ERRORS[state], "message": "no"}, 400)
     if method == "getLatestCommit":
-        return _json({"cid": str(world.repo(one).head), "rev": REV})
+        return _json({"cid": str(world.repo(one).head), "rev": one.rev})
     return _car(world, one)
+
+
+def tampered(data: bytes) -> bytes:
+    return data.replace(b" of did:", b" by did:")
 
 
 def _json(value: Any, status: int = 200) -> Answer:
@@ -239,13 +306,23 @@ def _document(world: World, did: str, now: float) -> Answer:
     key = parse_did_key(one.key.did_key).multibase
     service = {"id": "#atproto_pds", "type": "AtprotoPersonalDataServer"}
     method = {"id": f"{did}#atproto", "type": "Multikey", "controller": did}
-    return _json(
-        {
-            "id": did,
-            "verificationMethod": [method | {"publicKeyMultibase": key}],
-            "service": [service | {"serviceEndpoint": world.url(world.home_of(one, now))}],
-        }
-    )
+    document = {
+        "id": did,
+        "verificationMethod": [method | {"publicKeyMultibase": key}],
+        "service": [service | {"serviceEndpoint": world.url(world.home_of(one, now))}],
+    }
+    match one.document:
+        case "no json":
+            return Answer(200, b"<html>")
+        case "another's":
+            return _json(document | {"id": "did:plc:" + "a" * 24})
+        case "a list":
+            return _json([document])
+        case "no service":
+            return _json(document | {"service": [7, None, {"id": 7}]})
+        case "no key":
+            return _json(document | {"verificationMethod": {"publicKeyMultibase": [key]}})
+    return _json(document)
 
 
 def _listing(world: World, number: int, query: Mapping[str, str]) -> Answer:
@@ -254,19 +331,29 @@ def _listing(world: World, number: int, query: Mapping[str, str]) -> Answer:
     if start and host.shrinks:
         everyone = [did for did in everyone if world.accounts[did].status != "takendown"]
     end = start + min(host.listed_at_once, int(query["limit"]))
-    rows = [
-        {"did": did, "head": "", "rev": REV, "active": world.accounts[did].status == "active"}
-        for did in everyone[max(0, start - host.repeats) : end]
+    page = start // min(host.listed_at_once, int(query["limit"]))
+    if page == host.garbled and number not in world.garbled:
+        world.garbled.add(number)
+        return Answer(200, b"<html>Back soon</html>")
+    named = [world.accounts[did] for did in everyone[max(0, start - host.repeats) : end]]
+    rows: list[Any] = [
+        {"did": one.did, "head": "", "rev": one.rev, "active": one.status == "active"}
+        for one in named
     ]
     more = end < len(everyone) or (host.trailing_page and start < len(everyone))
-    world.told.update(row["did"] for row in rows)
+    world.told.update(one.did for one in named)
+    rows += _ODD_ROWS * host.odd_rows
     if not more:
         world.told_whole.add(number)
     return _json({"repos": rows} | ({"cursor": str(end)} if more else {}))
 
 
+_ODD_ROWS = [None, 7, {}, {"did": None}, {"did": "did:"}, {"did": "did:plc:" + "a" * 5000}]
+
+
 def _car(world: World, one: Account) -> Answer:
     repo = world.repo(one)
+    one.served.add(one.version)
     car = repo.car(random.Random(one.did))
     match one.malformed:
         case "garbage":
@@ -274,134 +361,15 @@ def _car(world: World, one: Account) -> Answer:
         case "another's":
             other = Account("did:plc:" + "a" * 24, one.home, "active", one.key)
             car = world.repo(other).car()
+        case "no tree":
+            record = repo.blocks[0]
+            commit = Commit(one.did, record.cid, one.rev).signed(one.key).encode()
+            car = write_car([cid_of(commit)], [CarBlock(cid_of(commit), commit), *repo.blocks])
+        case "tampered":
+            blocks = [block._replace(data=tampered(block.data)) for block in repo.blocks]
+            car = write_car([repo.head], blocks)
         case "missing block":
             car = write_car(
                 [repo.head], [block for block in repo.blocks if block.cid != repo.commit.data]
             )
     return Answer(200, car, cut=one.malformed == "cut")
-
-
-class WorldHttp:
-    """Takes turns like the real one, and asks the world instead of the network."""
-
-    def __init__(self, world: World, turns: Any, clock: WorldClock, limits: RequestLimits) -> None:
-        self._world = world
-        self._turns = turns
-        self._clock = clock
-        self._limits = limits
-
-    async def __aenter__(self) -> WorldHttp:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-    @asynccontextmanager
-    async def stream(
-        self,
-        url: str,
-        *,
-        lane: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        limits: RequestLimits | None = None,
-        told: Callable[[Any], None] = lambda answer: None,
-    ) -> AsyncIterator[WorldStream | Trouble]:
-        async with self._turns.turn(lane or lane_of(url)) as turn:
-            await turn.leave()
-            found = await self._ask(url, limits or self._limits)
-            try:
-                yield found
-            finally:
-                told(found)
-
-    async def _ask(self, url: str, limits: RequestLimits) -> WorldStream | Trouble:
-        world, start = self._world, self._clock.now()
-        name = urlsplit(url).netloc
-        number, host = world.asked[name], _host_of(world, name)
-        world.asked[name] += 1
-        world.requests += 1
-        world.at_request(world.requests)
-        run = world.run
-        first, count = host.fails
-        fails = host.dead or first <= number < first + count
-        hangs = fails and host.failure == "hang"
-        await self._clock.sleep(limits.total if hangs else host.latency)
-        throttled = not fails and host.throttles and number % host.throttles == host.throttles - 1
-        if hangs or (fails and host.failure == "reset"):
-            self._note(Row(name, url, start, self._clock.now(), 0, 0.0, run))
-            reason = Reason.TIMEOUT if hangs else Reason.CONNECTION_ERROR
-            return Trouble(reason, "drawn", url=url)
-        if fails:
-            given = Answer(503, b"no")
-        elif throttled:
-            given = Answer(host.stated.status, b"", host.stated.headers(start - EPOCH))
-        else:
-            given = answer(world, url, self._clock.now())
-        wait = host.stated.wait if throttled else 0.0
-        self._note(Row(name, url, start, self._clock.now(), given.status, wait, run))
-        return WorldStream(given, url, self._clock.now())
-
-    def _note(self, row: Row) -> None:
-        if row.run == self._world.run:  # What a killed process still waits for nobody sees.
-            self._world.log.append(row)
-
-
-def _host_of(world: World, name: str) -> Host:
-    if name.startswith("pds"):
-        return world.spec.hosts[int(name.partition(".")[0].removeprefix("pds"))]
-    return world.spec.directory if name == urlsplit(PLC).netloc else Host(0, 0)
-
-
-class WorldStream:
-    hops = ()
-    elapsed = 0.1
-    announced = None
-
-    def __init__(self, given: Answer, url: str, now: float) -> None:
-        self._given = given
-        self.status = given.status
-        self.url = url
-        self.headers = CIMultiDict(given.headers)
-        self.wait = wait_from(self.headers, now, 3600.0, status=self.status)
-        if self.status < 400:
-            self.wait = None
-        self.wire_bytes = self.inflated_bytes = len(given.body)
-
-    @property
-    def reason(self) -> Reason:
-        return reason_for_answer(self.status, self.wait)
-
-    async def __aiter__(self) -> AsyncIterator[bytes | Trouble]:
-        body = self._given.body
-        if self._given.cut:
-            yield body[: len(body) // 2]
-            yield Trouble(Reason.TRUNCATED, "drawn", url=self.url)
-        else:
-            yield body
-
-    async def whole(self) -> Response:
-        size, body = len(self._given.body), self._given.body
-        return Response(self.status, self.headers, body, self.url, (), 0.1, size, self.wait)  # type: ignore[arg-type]
-
-
-class WorldMirror:
-    """The directory as it was mirrored before a crawl."""
-
-    def __init__(self, world: World, now: float) -> None:
-        self._rows = {
-            did: RepoIdentity(did, world.url(world.home_of(one, now)), one.key.did_key)
-            for did, one in sorted(world.accounts.items())
-            if not one.tombstoned
-        }
-        self._gone = sorted(did for did, one in world.accounts.items() if one.tombstoned)
-
-    async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
-        return [(did, "tombstoned") for did in self._gone if after < did <= last][:most]
-
-    async def pages(self, after: str) -> AsyncIterator[Sequence[RepoIdentity]]:
-        rows = [row for did, row in self._rows.items() if did > after]
-        for start in range(0, len(rows), 70):
-            yield rows[start : start + 70]
-
-    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
-        return {did: self._rows[did] for did in dids if did in self._rows}

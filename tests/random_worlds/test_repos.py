@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -26,16 +27,20 @@ from tests.random_worlds.repos_laws import (
     may_be_had,
     reasons_of,
 )
+from tests.random_worlds.repos_wire import WorldHttp, WorldMirror
 from tests.random_worlds.repos_world import (
+    BAD_DOCUMENTS,
+    MALFORMED,
+    MISSIGNED,
     PLC,
     RELAY,
+    TAMPERED,
     Account,
+    Change,
     Host,
     Spec,
     World,
     WorldClock,
-    WorldHttp,
-    WorldMirror,
 )
 from tests.random_worlds.stated import Stated, stated
 from trawlnet.crawlers.repos import build
@@ -77,6 +82,8 @@ def hosts(sizes: tuple[int, ...]) -> st.SearchStrategy[Host]:
         stated=limits_stated,
         dead=st.sampled_from((False,) * 7 + (True,)),
         on_relay=st.sampled_from((True,) * 5 + (False,)),
+        garbled=st.sampled_from((None, None, None, 0, 1)),
+        odd_rows=st.booleans(),
     )
 
 
@@ -90,6 +97,12 @@ directories = st.builds(
     throttles=st.sampled_from((0, 0, 37)),
     stated=limits_stated,
 )
+changes = st.builds(
+    Change,
+    at=st.sampled_from((0.5, 5.0, 60.0, math.inf, math.inf)),
+    kind=st.sampled_from(("edit", "edit", "deleted", "deactivated", "takendown", "on")),
+    which=st.integers(0, 8),
+)
 few_accounts = st.lists(hosts(SMALL_SIZES), min_size=1, max_size=4).map(tuple)
 many_accounts = st.tuples(hosts(LARGE_SIZES), hosts(SMALL_SIZES))
 specs = st.builds(
@@ -101,9 +114,12 @@ specs = st.builds(
     moving=st.sampled_from((0, 0, 1, 2)),
     moving_at=st.sampled_from((0.5, 5.0, 60.0)),
     malformed=st.lists(
-        st.sampled_from(("garbage", "another's", "missing block", "cut")), max_size=3
+        st.sampled_from((*sorted(MALFORMED), TAMPERED, TAMPERED, MISSIGNED, MISSIGNED)), max_size=4
     ).map(tuple),
     tombstoned=st.integers(0, 2),
+    changes=st.lists(changes, max_size=5).map(tuple),
+    documents=st.lists(st.sampled_from(BAD_DOCUMENTS), max_size=2).map(tuple),
+    large=st.sampled_from((0, 0, 0, 1, 3)),
 )
 # No two rates are equal by habit, and no class is faster than another by habit, either.
 rates = st.sampled_from((0.7, 1.3, 2.0, 3.1, 5.0, 7.7, 10.0, 23.0, 60.0))
@@ -123,6 +139,19 @@ configs = st.fixed_dictionaries(
         "segment_size": st.sampled_from((1024, 20_000, 2 << 30)),
         "zstd_level": st.integers(1, 5),
         "recheck_inactive": st.sampled_from((3600.0, DAY)),
+        "update": st.booleans(),
+        "memory_limit": st.sampled_from((1 << 20, 1 << 30)),
+        "max_repo_size": st.sampled_from((100_000, 100 << 20)),
+        "max_expansion": st.sampled_from((1.0, 16.0)),
+        "collections": st.sampled_from(
+            (
+                (),
+                (),
+                ("app.bsky.feed.*",),
+                ("app.bsky.graph.follow",),
+                ("*.follow", "app.bsky.fee*"),
+            )
+        ),
     }
 )
 sources = st.sampled_from(("relay", "list", "plc"))
@@ -157,27 +186,34 @@ class Sweeps:
 
     def judge(self, kill_at: int | None) -> None:
         run_sim(self._sweeps(kill_at))
-        check_manners(self.world, self.config)
+        world, config = self.world, self.config
+        check_manners(world, config)
         if self.source == "relay":
-            check_listed(self.world)
-        named = [one for one in self.world.accounts.values() if self._is_named(one)]
-        archived = archive_of(self.place / "archive", killed=kill_at is not None)
-        either = {one.did for one in named if may_be_had(self.world, one)}
-        expected = {one.did: words for one in named if (words := reasons_of(self.world, one))}
+            check_listed(world)
+        named = [one for one in world.accounts.values() if self._is_named(one)]
+        archived = archive_of(self.place / "archive", world, killed=kill_at is not None)
+        either = {one.did for one in named if may_be_had(world, one, config, self.source)}
+        words = {one.did: reasons_of(world, one, config, self.source) for one in named}
+        expected = {did: reasons for did, reasons in words.items() if reasons}
         wanted = {one.did for one in named} - expected.keys()
-        check_archive(self.world, archived, wanted | (either & archived.keys()))
-        for did in either & archived.keys():
-            del expected[did]
+        check_archive(world, config, archived, wanted | (either & archived.keys()))
+        for did in either & archived.keys() - self.reasons.keys():
+            expected.pop(did, None)
         check_reasons(expected, self.reasons)
 
     async def _sweeps(self, kill_at: int | None) -> None:
+        world = self.world
         with self._in_world():
+            changing = asyncio.create_task(world.change())
             if kill_at is None or not await self._killed(kill_at):
                 await self._crawl()
-            if self.world.spec.moving:
+            await changing
+            if world.spec.moving or world.spec.changes or world.garbled:
                 # Who moved while the crawl went on is found where they are now.
-                await asyncio.sleep(2 * DAY)
-                self.world.run += 1
+                await asyncio.sleep(DAY)
+                world.change_between()
+                await asyncio.sleep(DAY)
+                world.run += 1
                 await self._crawl()
 
     async def _killed(self, kill_at: int) -> bool:
