@@ -1,4 +1,4 @@
-"""`repos verify --proofs` beside plain `verify`, and the size of version 2 beside version 1.
+"""`repos verify --proofs` beside plain `verify`, and version 2 beside version 1: size and packing.
 
 Run: python bench/proofs.py [records]      (1000000 unless told)
 Two archives: of large repositories (1,000 records each), and of small ones (20) with a fifth of the
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -25,8 +26,9 @@ from record import record
 from tests.support.repos.made_repos import make_record
 from tests.support.repos.provable import KEY
 from trawlnet.archive.format import rca, repoblock
-from trawlnet.archive.format.content import ExtractOptions, RepoContent
+from trawlnet.archive.format.content import ExtractOptions, PackJob, RepoContent
 from trawlnet.archive.format.proof import KEY_BYTES, SIGNATURE_BYTES, key_bytes
+from trawlnet.archive.format.repoblock import pack
 from trawlnet.archive.segment_file import check
 from trawlnet.archive.writer import SegmentWriter
 from trawlnet.atproto.identity.keys import Curve
@@ -35,6 +37,10 @@ from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 ROUNDS = 3
+PACKINGS = 15  # Rounds of packing,
+PACKED = 100_000  # records in each.
+ROOM = 1 << 26  # Bytes that a repository may take as JSON.
+ZSTD_LEVEL = 3
 SIZES = {"large": (1000, 100), "small": (20, 20)}  # Records of a repository, percent of all.
 COLLECTIONS = ("app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.graph.follow")
 NOW_US = 1_700_000_000_000_000
@@ -76,7 +82,9 @@ class Mould:
 
     def __init__(self, content: RepoContent) -> None:
         self._content = content
-        block = repoblock.encode_content(content, pds=PDS, crawled_at_us=NOW_US, zstd_level=3)
+        block = repoblock.encode_content(
+            content, pds=PDS, crawled_at_us=NOW_US, zstd_level=ZSTD_LEVEL
+        )
         head = rca.parse_block(block)
         self._packed = [
             rca.PackedCollection(one.name, one.records, block[one.start : one.end])
@@ -114,6 +122,9 @@ def main() -> None:
     records = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     ratios: dict[str, float] = {}
     for name, (size, share) in SIZES.items():
+        packed = packing_ratio(size)
+        print(f"{name}: packing a CAR for version 2 takes {packed:.3f} of version 1 with cids")
+        ratios[f"CPU of packing version 2 / version 1 with cids, {name} repositories"] = packed
         with tempfile.TemporaryDirectory() as folder:
             repos = max(1, records * share // 100 // size)
             make_archives(Path(folder), size, repos)
@@ -131,6 +142,20 @@ def main() -> None:
             )
             ratios[f"bytes of version 2 / version 1 with cids, {name} repositories"] = ratio
     record("proofs", ratios)
+
+
+def packing_ratio(size: int) -> float:
+    """From a CAR to a finished block, without the check of the signature."""
+    jobs = [PackJob(make_mould(size, seed), ROOM, PDS, NOW_US) for seed in range(MOULDS)]
+    spent: dict[int, list[float]] = {version: [] for version in VERSIONS}
+    again = max(1, PACKED // (size * MOULDS))
+    for _ in range(PACKINGS):
+        for version, options in VERSIONS.items():
+            before = time.process_time()
+            for _ in range(again):
+                pack(jobs, options, ZSTD_LEVEL)
+            spent[version].append(time.process_time() - before)
+    return statistics.median(spent[2]) / statistics.median(spent[1])
 
 
 def measured(archive: Path) -> dict[str, float]:
