@@ -21,6 +21,7 @@ from tests.support.repos.followed import (
 from tests.support.servers import rabbitmq_server
 from trawlnet.crawlers.repos.events.event_log import NAME
 from trawlnet.queues.open import open_queue
+from trawlnet.sim.atproto.live.relay_stream import Mischief
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,17 @@ def read_on(folded: FoldedEvents, url: str) -> FoldedEvents:
 def act_in_vain(program: Started, workspace: Path, living: LiveWorld) -> None:
     """The network goes on, and the server of events is away."""
     living.acts(15)
+    until_it_waits(program, workspace)
+
+
+def have_it_fetched(living: LiveWorld) -> None:
+    """A task of the crawl brings what the relay has left out, and not the stream."""
+    one = living.writers()[:1]
+    living.write(one, Mischief.DROP)
+    living.write(one)
+
+
+def until_it_waits(program: Started, workspace: Path) -> None:
     program.until(
         lambda: "RabbitMQ" in live_row(workspace).get("troubles", {}).get("event_queue", ""),
         "what it waits for in `status`",
@@ -60,9 +72,12 @@ def test_a_queue_that_goes_away_costs_nothing(tmp_path: Path) -> None:
             act_until_true(program, workspace, living)
             program.until(lambda: "troubles" not in live_row(workspace), "the server is back")
             server.kill()
-            act_in_vain(program, workspace, living)
+            have_it_fetched(living)
+            until_it_waits(program, workspace)
             program.tell(signal.SIGTERM)
-            assert program.ended().code != 0
+            ran = program.ended()
+            assert ran.code == 130, ran.err
+            assert "interrupted, saved" in ran.err and "does not answer" in ran.err
         assert "following waits for the event queue" in log_of(workspace)
         server.start()
         sent, truth = FoldedEvents(), living.truth()

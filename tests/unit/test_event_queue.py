@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from trawlnet.crawlers.repos.events.event_queue import EventQueue
-from trawlnet.engine.control import Control
+from trawlnet.engine.control import Control, Ending
 from trawlnet.queues.queue import Message
 from trawlnet.sim.virtual import run_sim
-from trawlnet.storage.errors import SinkUnreachable
+from trawlnet.storage.errors import SinkUnreachable, StoppedWaiting
 
 
 class AbsentServer:
@@ -53,7 +53,8 @@ def test_it_is_waited_for_however_long_it_takes(caplog: pytest.LogCaptureFixture
     assert len(said) == 2, "when it begins and when it ends, not each time it is tried"
 
 
-def test_a_crawl_that_ends_does_not_wait_for_it() -> None:
+@pytest.mark.parametrize("ending", Ending)
+def test_a_crawl_that_ends_does_not_wait_for_it(ending: Ending) -> None:
     """What was not confirmed is in the spool, and sent again at the next start."""
 
     async def scenario() -> None:
@@ -61,10 +62,11 @@ def test_a_crawl_that_ends_does_not_wait_for_it() -> None:
         queue = over(AbsentServer(absences=20_000), control)
         publishing = asyncio.create_task(queue.publish([{"n": 1}]))
         await asyncio.sleep(3600.0)
-        control.drain()
-        with pytest.raises(SinkUnreachable):
+        control.drain(ending)
+        with pytest.raises(SinkUnreachable) as raised:
             async with asyncio.timeout(10.0):
                 await publishing
+        assert isinstance(raised.value, StoppedWaiting) is (ending is Ending.DRAINED)
 
     run_sim(scenario())
 

@@ -18,6 +18,11 @@ class SinkUnreachable(SinkError):
     """A configured server does not answer."""
 
 
+class StoppedWaiting(SinkUnreachable):
+    """The user has ended the crawl while it waited for the server. What that has not confirmed is
+    kept elsewhere, and the next run sends it again."""
+
+
 class SinkBusy(SinkError):
     """Another process holds a lock that only one may hold."""
 

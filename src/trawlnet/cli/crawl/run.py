@@ -48,6 +48,7 @@ from trawlnet.observe.progress import ProgressMeter, shown_counts
 from trawlnet.observe.terminal.render import plain_line
 from trawlnet.observe.terminal.view import Style, showing
 from trawlnet.observe.traces.wrappers import traced
+from trawlnet.storage.errors import StoppedWaiting
 
 log = logging.getLogger(__name__)
 
@@ -218,6 +219,11 @@ class _CrawlRun(Generic[C]):
                 await live.look(last=True)
                 await watcher.look()
                 return ending
+        except StoppedWaiting as stopped:
+            log.info("sink abandoned", extra={"error": stopped.message})
+            say(stopped.message)
+            say(f"hint: {stopped.hint}")
+            return Ending.DRAINED
         except asyncio.CancelledError:
             # After the second signal the crawl has released everything; only the summary is left.
             if (task := asyncio.current_task()) is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from trawlnet.engine.control import Control
+from trawlnet.engine.control import Control, Ending
 from trawlnet.queues.queue import Message, Queue
-from trawlnet.storage.errors import SinkUnreachable
+from trawlnet.storage.errors import SinkUnreachable, StoppedWaiting
 
 log = logging.getLogger(__name__)
 
+_SENT_LATER = "events that it has not confirmed are in the spool; the next run sends them again"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # Seconds between two tries, doubling.
 
 
@@ -22,21 +23,25 @@ class EventQueue:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self.trouble = ""  # Why it does not confirm, in words.
-        # Before a crawl begins, and once it is to end, an absent server is an error.
-        self._is_waited_for: Callable[[], bool] = lambda: False
+        # Before a crawl begins, and at its own limits, an absent server is an error.
+        self._control: Control | None = None
 
     def attend(self, control: Control) -> None:
         """Wait for the server from now on, until the crawl is told to end."""
-        self._is_waited_for = lambda: control.ending is None
+        self._control = control
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """Confirmed on return. Raises SinkUnreachable; what was confirmed by then comes again."""
+        """Confirmed on return. Raises SinkUnreachable, of which StoppedWaiting is one kind; what
+        was confirmed by then comes again."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self._queue.publish(messages)
             except SinkUnreachable as error:
-                if not self._is_waited_for():
+                control = self._control
+                if control is not None and control.ending is Ending.DRAINED:
+                    raise StoppedWaiting(error.message, _SENT_LATER) from error
+                if control is None or control.ending is not None:
                     raise
                 self._begin_waiting(error.message)
                 await asyncio.sleep(pause)
