@@ -29,15 +29,15 @@ from trawlnet.crawlers.repos.visiting.packing import (
     RepoBlock,
     RepoOwner,
     most_room,
+    pack_options,
     read_car,
-    recipe,
 )
 
 BOUND = 40.0  # Times the cost of an ordinary byte; subnormal doubles once cost 400 times as much.
 CAR = 1 << 20  # Bytes, about.
 RECORD = 60_000  # Bytes of the longest record, about.
 WHOSE = RepoOwner(DID, "https://pds.example", "", 0)
-RECIPE = recipe(ReposConfig(verify="hashes"))  # type: ignore[arg-type]
+PACKING = pack_options(ReposConfig(verify="hashes"))  # type: ignore[arg-type]
 
 Draw = Callable[[random.Random], bytes]
 
@@ -118,7 +118,7 @@ def cost(car: bytes) -> tuple[float, str]:
     taken = []
     for _ in range(2):
         begun = time.process_time()
-        made = read_car(CarReading(car, WHOSE, RECIPE, most_room(car, RECIPE)))
+        made = read_car(CarReading(car, WHOSE, PACKING, most_room(car, PACKING)))
         taken.append(time.process_time() - begun)
     match made:
         case RepoBlock(records=records):

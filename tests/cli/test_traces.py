@@ -16,7 +16,7 @@ from trawlnet.cli.crawl.tracing import tracing
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.traces.wrappers import Choice, TraceStep, Walked, Ways
+from trawlnet.observe.traces.wrappers import AttemptTrace, Choice, TraceStep, Ways
 
 
 def parent_name(span: Any, way: list[Any]) -> str:
@@ -98,7 +98,7 @@ def test_without_a_collector_nothing_of_it_is_loaded():
     [(Choice(), 50), (Choice(per_second=7), 7), (Choice(open=3), 3), (Choice(ratio=0.0), 0)],
 )
 def test_however_many_tasks_there_are_few_are_kept(choice: Choice, traced: int):
-    done: list[Walked] = []
+    done: list[AttemptTrace] = []
     ways = Ways(SystemClock(), done.append, choice)
     tasks = [Task(f"k{n}", "lane") for n in range(500)]
     for task in tasks:
@@ -124,7 +124,7 @@ def test_all_tries_of_a_key_are_traced_or_none():
 
 
 def test_a_task_of_many_requests_keeps_its_first_steps_and_counts_the_rest():
-    done: list[Walked] = []
+    done: list[AttemptTrace] = []
     ways, task = Ways(SystemClock(), done.append, Choice()), Task("k", "l")
     ways.begin(task, TraceStep("lease", 1.0, 1.0))
     way = ways.of("k")

@@ -142,7 +142,7 @@ def laid(place: Place, *entries: LedgerEntry, first: int = 10) -> None:
     use(place, work)
 
 
-async def whereabouts(ledger: IdsLedger) -> tuple[int, int, list[tuple[int, int]]]:
+async def position(ledger: IdsLedger) -> tuple[int, int, list[tuple[int, int]]]:
     position = await ledger.position()
     return position.watermark, position.beyond, list(position.pending)
 
@@ -154,14 +154,14 @@ def test_what_is_not_settled_below_the_newest_settled_id_is_pending(place: Place
         LedgerEntry(15, 16, LedgerMark.HOLE),
         LedgerEntry(20, 30, LedgerMark.GAP),
     )
-    assert use(place, whereabouts) == (13, 30, [(13, 15), (16, 20)])
+    assert use(place, position) == (13, 30, [(13, 15), (16, 20)])
     laid(
         place,
         LedgerEntry(13, 15, LedgerMark.DONE),
         LedgerEntry(16, 19, LedgerMark.EMBARGOED),
         LedgerEntry(19, 20, LedgerMark.DONE),
     )
-    assert use(place, whereabouts) == (30, 30, [])
+    assert use(place, position) == (30, 30, [])
 
 
 def test_an_id_that_is_done_stays_done(place: Place) -> None:
@@ -176,7 +176,7 @@ def test_an_id_that_is_done_stays_done(place: Place) -> None:
         return {mark: count for mark, count in ledger.lengths.items() if count}
 
     assert use(place, lengths) == {"done": 2, "hole": 1, "pending": 1}
-    assert use(place, whereabouts) == (13, 14, [(13, 14)])
+    assert use(place, position) == (13, 14, [(13, 14)])
 
 
 @given(
@@ -295,9 +295,9 @@ def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
         ("22", Reason.EMBARGOED),
     ]
     assert use(place, lambda ledger: ledger.retry()) == 1
-    assert use(place, whereabouts) == (20, 99, [(20, 21)])
+    assert use(place, position) == (20, 99, [(20, 21)])
     assert use(place, lambda ledger: ledger.retry(Reason.NOT_FOUND)) == 1
-    assert use(place, whereabouts) == (20, 99, [(20, 22)])
+    assert use(place, position) == (20, 99, [(20, 22)])
     assert use(place, lambda ledger: ledger.retry(Reason.TIMEOUT)) == 0
 
 

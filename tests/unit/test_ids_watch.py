@@ -40,95 +40,100 @@ from trawlnet.observe.metrics.ids import (
 
 
 def saw(
-    watchman: IdsAlerts,
+    watch: IdsAlerts,
     verdict: AnswerVerdict,
     purpose: Purpose = Purpose.FIRST,
     *entries: LedgerEntry,
     now: float = 0.0,
 ) -> list[str]:
     answer = Answer(Ask(7, purpose), verdict, 0.1)
-    return [alert.title for alert in watchman.saw(now, answer, entries)]
+    return [alert.title for alert in watch.saw(now, answer, entries)]
 
 
 def test_an_outage_is_told_once_and_so_is_its_end() -> None:
-    watchman = IdsAlerts(3600.0, 0.0)
-    assert saw(watchman, AnswerVerdict.DISABLED) == ["outage"]
-    assert saw(watchman, AnswerVerdict.DISABLED) == []
-    assert saw(watchman, AnswerVerdict.THROTTLED) == []
-    assert saw(watchman, AnswerVerdict.NOT_FOUND, now=30.0) == ["outage over"]
-    assert saw(watchman, AnswerVerdict.STORED) == []
+    watch = IdsAlerts(3600.0, 0.0)
+    assert saw(watch, AnswerVerdict.DISABLED) == ["outage"]
+    assert saw(watch, AnswerVerdict.DISABLED) == []
+    assert saw(watch, AnswerVerdict.THROTTLED) == []
+    assert saw(watch, AnswerVerdict.NOT_FOUND, now=30.0) == ["outage over"]
+    assert saw(watch, AnswerVerdict.STORED) == []
 
 
 @pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
 def test_nothing_but_errors_or_refusals_is_an_outage(verdict: AnswerVerdict) -> None:
     """A page of the proxy says 503 for maintenance, and for too many requests."""
-    watchman = IdsAlerts(3600.0, 0.0)
-    titles = [saw(watchman, verdict, now=float(second)) for second in range(30)]
+    watch = IdsAlerts(3600.0, 0.0)
+    titles = [saw(watch, verdict, now=float(second)) for second in range(30)]
     assert [second for second, told in enumerate(titles) if told] == [19]
-    assert saw(watchman, AnswerVerdict.FILTERED, now=40.0) == ["outage over"]
+    assert saw(watch, AnswerVerdict.FILTERED, now=40.0) == ["outage over"]
 
 
 @pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
 def test_errors_and_refusals_among_answers_are_no_outage(verdict: AnswerVerdict) -> None:
-    watchman = IdsAlerts(3600.0, 0.0)
+    watch = IdsAlerts(3600.0, 0.0)
     for second in range(200):
         answer = AnswerVerdict.STORED if second % 15 == 0 else verdict
-        assert saw(watchman, answer, now=float(second)) == []
+        assert saw(watch, answer, now=float(second)) == []
 
 
 def test_a_key_that_is_refused_is_no_outage() -> None:
-    watchman = IdsAlerts(3600.0, 0.0, "BUNGIE_API_KEY")
+    watch = IdsAlerts(3600.0, 0.0, "BUNGIE_API_KEY")
     answer = Answer(Ask(7, Purpose.FIRST), AnswerVerdict.DISABLED, 0.1)
-    (alert,) = watchman.saw(0.0, answer, (), key_refused=True)
+    (alert,) = watch.saw(0.0, answer, (), key_refused=True)
     assert (alert.title, alert.level) == ("key refused", Level.ERROR)
     assert "BUNGIE_API_KEY" in alert.text
-    assert watchman.saw(1.0, answer, (), key_refused=True) == []
-    assert watchman.key_refused
-    assert saw(watchman, AnswerVerdict.STORED, now=2.0) == ["key refused: over"]
-    assert not watchman.key_refused
+    assert watch.saw(1.0, answer, (), key_refused=True) == []
+    assert watch.key_refused
+    assert saw(watch, AnswerVerdict.STORED, now=2.0) == ["key refused: over"]
+    assert not watch.key_refused
 
 
 def test_a_key_that_may_be_refused_is_named_where_every_request_is_turned_away() -> None:
     """With 403, which some say to a wrong key, and others to whoever comes too often."""
     for variable, is_named in (("SOME_KEY", True), ("", False)):
-        watchman = IdsAlerts(3600.0, 0.0, variable)
+        watch = IdsAlerts(3600.0, 0.0, variable)
         answer = Answer(Ask(7, Purpose.FIRST), AnswerVerdict.THROTTLED, 0.1)
-        told = [alert for now in range(100) for alert in watchman.saw(float(now), answer, ())]
+        told = [alert for now in range(100) for alert in watch.saw(float(now), answer, ())]
         assert [alert.title for alert in told] == ["outage"]
         assert "turns every request away" in told[0].text
         assert ("the key in SOME_KEY" in told[0].text) is is_named
 
 
 def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
-    watchman = IdsAlerts(3600.0, 0.0)
+    watch = IdsAlerts(3600.0, 0.0)
 
     def first(i: int) -> list[str]:
         answer = Answer(Ask(i, Purpose.FIRST), AnswerVerdict.STORED, 0.1)
-        return [alert.title for alert in watchman.saw(0.0, answer, ())]
+        return [alert.title for alert in watch.saw(0.0, answer, ())]
 
     assert first(99) == []
-    assert saw(watchman, AnswerVerdict.NOT_FOUND, Purpose.PROBE) == [], "nothing is found yet"
-    assert saw(watchman, AnswerVerdict.STORED, Purpose.PROBE) == [], "it may be the end of a stall"
+    assert saw(watch, AnswerVerdict.NOT_FOUND, Purpose.PROBE) == [], "nothing is found yet"
+    assert saw(watch, AnswerVerdict.STORED, Purpose.PROBE) == [], "it may be the end of a stall"
     assert first(5000) == ["gap found"]
     assert first(5001) == []
     assert first(4999) == []
     gap = LedgerEntry(100, 5000, LedgerMark.UNSURVEYED)
-    assert saw(watchman, AnswerVerdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
+    assert saw(watch, AnswerVerdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
     assert (
-        saw(watchman, AnswerVerdict.STORED, Purpose.FIRST, LedgerEntry(1, 5, LedgerMark.UNSURVEYED))
+        saw(
+            watch,
+            AnswerVerdict.STORED,
+            Purpose.FIRST,
+            LedgerEntry(1, 5, LedgerMark.UNSURVEYED),
+        )
         == []
     )
     finer = LedgerEntry(100, 5000, LedgerMark.UNSURVEYED, "1 of 64 ids was asked for")
     surveyed = LedgerEntry(100, 5000, LedgerMark.GAP, "1 of 2 ids was asked for")
-    assert saw(watchman, AnswerVerdict.NOT_FOUND, Purpose.SURVEY, finer, surveyed) == []
+    assert saw(watch, AnswerVerdict.NOT_FOUND, Purpose.SURVEY, finer, surveyed) == []
     island = LedgerEntry(100, 228, LedgerMark.PENDING, "island")
-    assert saw(watchman, AnswerVerdict.STORED, Purpose.SURVEY, island) == ["island found"]
+    assert saw(watch, AnswerVerdict.STORED, Purpose.SURVEY, island) == ["island found"]
 
 
 def told_by_age(ages: Sequence[float]) -> list[tuple[int, str]]:
-    watchman = IdsAlerts(1e9, 0.0)
+    watch = IdsAlerts(1e9, 0.0)
     looked = (
-        (second, watchman.looked(float(second), replace(figures(), newest_age=age)))
+        (second, watch.looked(float(second), replace(figures(), newest_age=age)))
         for second, age in enumerate(ages)
     )
     return [(second, alert.title) for second, alerts in looked for alert in alerts]
@@ -153,9 +158,9 @@ def figures(errors: float = 0.0, requests: int = 100) -> StatusFigures:
 
 
 def test_runaway_errors_are_told_when_they_begin() -> None:
-    watchman = IdsAlerts(3600.0, 0.0)
+    watch = IdsAlerts(3600.0, 0.0)
     told = [
-        [alert.title for alert in watchman.looked(now, one)]
+        [alert.title for alert in watch.looked(now, one)]
         for now, one in enumerate(
             [figures(), figures(0.6, 10), figures(0.6), figures(0.9), figures(), figures(0.6)]
         )
@@ -164,8 +169,8 @@ def test_runaway_errors_are_told_when_they_begin() -> None:
 
 
 def test_the_status_is_told_now_and_then() -> None:
-    watchman = IdsAlerts(10.0, 0.0)
-    told = [now for now in range(35) if watchman.looked(float(now), figures())]
+    watch = IdsAlerts(10.0, 0.0)
+    told = [now for now in range(35) if watch.looked(float(now), figures())]
     assert told == [10, 20, 30]
     assert figures().fields()["lag behind head (P20)"] == "31 s"
 

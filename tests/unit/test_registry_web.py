@@ -25,7 +25,7 @@ from trawlnet.crawlers.pds.site.serving import PromptBooks, desk_manners
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.reports import chart
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.browse import BrowsePage, BrowseQuery
 from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.registry.stats import HourlyScans, Stats
 
@@ -122,7 +122,7 @@ def test_headings_are_words_and_no_names_of_the_code() -> None:
 @given(st.text("<>&\"'a= ", min_size=1, max_size=20))
 def test_whatever_a_stranger_writes_stays_text(text: str) -> None:
     row = pending_row(f"https://{text}", text)
-    search = Search(BrowseQuery(contains=text), Browsed([row], 1, 0, 0))
+    search = Search(BrowseQuery(contains=text), BrowsePage([row], 1, 0, 0))
     page = overview(PageFigures(NO_STATS, [], NOW), search, Notice(text, good=False, value=text))
     read = LexborHTMLParser(page)
     assert read.css_first("#q").attributes["value"] == text

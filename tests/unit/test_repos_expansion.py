@@ -21,8 +21,8 @@ from trawlnet.crawlers.repos.visiting.packing import (
     RepoBlock,
     RepoOwner,
     most_room,
+    pack_options,
     read_car,
-    recipe,
     room_at_once,
     usual_room,
 )
@@ -41,7 +41,7 @@ def as_if_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unsigned(**more: object) -> PackOptions:
-    return recipe(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
+    return pack_options(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
 
 
 def repeated(size: int, times: int) -> bytes:
@@ -131,7 +131,9 @@ def test_a_visit_reads_on_the_loop_what_is_over_in_an_instant(
         budget = MemoryBudget(1 << 30)
         with ThreadPoolExecutor(1) as pool:
             parts: dict[str, Any] = dict.fromkeys(visit.Visitor.__slots__)
-            visitor = visit.Visitor(**parts | {"pool": pool, "recipe": how, "clock": SystemClock()})
+            visitor = visit.Visitor(
+                **parts | {"pool": pool, "packing": how, "clock": SystemClock()}
+            )
             return await visitor._make(car, RepoVisit(DID, WHOSE.pds), budget.ticket())
 
     made = asyncio.run(main())

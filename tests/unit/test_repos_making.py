@@ -17,8 +17,8 @@ from trawlnet.crawlers.repos.visiting.packing import (
     RepoBlock,
     RepoOwner,
     is_signed,
+    pack_options,
     read_car,
-    recipe,
     usual_room,
 )
 from trawlnet.engine.outcome import Reason
@@ -35,7 +35,7 @@ REPO = build_repo_of_blocks(DID, RECORDS, KEY, REV)
 def read(
     car: bytes, whose: RepoOwner = OWNER, verify: Verify = Verify.FULL
 ) -> RepoBlock | Doubt | PackRefused:
-    how = recipe(ReposConfig(verify=verify))
+    how = pack_options(ReposConfig(verify=verify))
     return read_car(CarReading(car, whose, how, usual_room(car, how)))
 
 

@@ -31,8 +31,8 @@ from trawlnet.crawlers.repos.visiting.packing import (
     RepoBlock,
     RepoOwner,
     most_room,
+    pack_options,
     read_car,
-    recipe,
     usual_room,
 )
 from trawlnet.crawlers.repos.visiting.spill import Spills
@@ -51,7 +51,7 @@ CAR = make_car(TEXTS, shuffle=1)
 
 
 def unsigned(**more: object) -> PackOptions:
-    return recipe(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
+    return pack_options(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
 
 
 def fetched(

@@ -30,7 +30,7 @@ async def _always() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShardOwnership:
-    """What lets a process act: nothing need be asked where it is alone, else its term of office."""
+    """What lets a process act: nothing where it is alone, else its lease on a part of the lanes."""
 
     token: str = ""  # That its writing is checked against.
     barred_until: Callable[[], float] = lambda: 0.0  # For the gate.

@@ -17,7 +17,7 @@ from trawlnet.engine.gate import LaneState
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.lanes import LaneCondition, condition, shown
-from trawlnet.observe.metrics.crawl import Timed
+from trawlnet.observe.metrics.crawl import TimedHandler
 
 
 class Phase(StrEnum):
@@ -145,7 +145,7 @@ class ProgressMeter:
 
     def _running(self) -> Mapping[str, tuple[str, float]]:
         handler = self._parts.handler
-        return handler.running if isinstance(handler, Timed) else {}
+        return handler.running if isinstance(handler, TimedHandler) else {}
 
 
 async def shown_counts(parts: Parts[Any]) -> Counts:

@@ -107,7 +107,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
     code = Exit.INTERRUPTED if stop.is_set() else Exit.GIVEN_UP if put_aside else Exit.DONE
     poison = _poison(source, kind.queue)
     seconds = clock.now() - begun
-    ended = _Ended(kind.what, job.done, put_aside, poison, unknown, known, seconds, code)
+    ended = _StoreSummary(kind.what, job.done, put_aside, poison, unknown, known, seconds, code)
     (_emit if as_json else _say)(ended)
     return code
 
@@ -128,7 +128,7 @@ async def _watched(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _StoreSummary:
     what: str
     tally: StoringCounts
     put_aside: int
@@ -139,14 +139,14 @@ class _Ended:
     code: Exit
 
 
-def _emit(ended: _Ended) -> None:
+def _emit(ended: _StoreSummary) -> None:
     row: dict[str, Any] = {"event": "summary", "exit_code": int(ended.code)}
     row |= {"stored": ended.tally.stored, "repeated": ended.tally.repeated}
     row |= {"put_aside": ended.put_aside, "unknown_hashes": ended.unknown[:_MOST_UNKNOWN]}
     emit(row | {"seconds": round(ended.seconds, 3)})
 
 
-def _say(ended: _Ended) -> None:
+def _say(ended: _StoreSummary) -> None:
     tally, rate = ended.tally, ended.tally.stored / max(ended.seconds, 0.001)
     say(
         f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "

@@ -80,7 +80,7 @@ Sql = Annotated[str, argument("SQL", "The query.")]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ReplayRequest:
     config: ReposConfig
     workspace: Path
     place: Place
@@ -119,13 +119,13 @@ def replay(
     if fleet and isinstance(place, Path):
         place = place.resolve()  # The nodes have folders of their own that they work in.
     create(workspace, "repos")
-    asked = _Asked(config, workspace, place, tuple(collections or ()), truncate, json)
+    asked = _ReplayRequest(config, workspace, place, tuple(collections or ()), truncate, json)
     with _crew(asked, fleet, workers) as crew:
         return asyncio.run(_replay(asked, crew))
 
 
 @contextmanager
-def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
+def _crew(asked: _ReplayRequest, fleet: str, workers: int | None) -> Iterator[_Crew]:
     """Before the event loop: Ray must not be started from inside of one."""
     if not fleet:
         yield _Crew(workers or _WORKERS)
@@ -143,7 +143,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
         yield _Crew(workers or tasks.cpus, elsewhere)
 
 
-async def _replay(asked: _Asked, crew: _Crew) -> int:
+async def _replay(asked: _ReplayRequest, crew: _Crew) -> int:
     clock = SystemClock()
     begun = clock.now()
     with reading(asked.place, "name the folder of segment_0001.rca: --input-dir"):

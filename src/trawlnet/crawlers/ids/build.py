@@ -13,7 +13,7 @@ from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.alerts import CRAWLER, IdsAlerts
 from trawlnet.crawlers.ids.api.api import api_headers
 from trawlnet.crawlers.ids.api.presets import api_of, base_of, needs_key
-from trawlnet.crawlers.ids.classic.prometheus import Informed, PrometheusReader
+from trawlnet.crawlers.ids.classic.prometheus import PrometheusReader, ReadingPilot
 from trawlnet.crawlers.ids.config import IdsConfig, budget_of, manners
 from trawlnet.crawlers.ids.controller import Controller
 from trawlnet.crawlers.ids.handler import ApiServer, IdsHandler
@@ -36,7 +36,7 @@ from trawlnet.crawlers.ids.ledger.second_chances import SHARE, ChancePolicy, Sec
 from trawlnet.crawlers.ids.ledger.work import IdsWork
 from trawlnet.crawlers.ids.model import LedgerEntry
 from trawlnet.crawlers.ids.pilot_factory import pilot_for
-from trawlnet.crawlers.ids.start import Scout, first_id
+from trawlnet.crawlers.ids.start import NewestIdFinder, first_id
 from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
 from trawlnet.crawlers.ids.storing.publish import QueueingSink
 from trawlnet.crawlers.ids.storing.spool_limit import SpoolLimit
@@ -86,22 +86,31 @@ async def open_parts(
         gate = Gate(clock, manners(config), barred_until=ownership.barred_until)
         turns = traced_turns(gate, metrics.ways)
         http = await stack.enter_async_context(_http(config, turns, clock))
-        scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
+        finder = NewestIdFinder(MeteredHttp(http, metrics.http), api, server, clock)
         if ledger.first is None:
-            await ledger.begin(await _first(config, workspace, scout))
+            await ledger.begin(await _first(config, workspace, finder))
         meter = IdsMeter(metrics)
         position = await ledger.position()
         askers = _askers(config, ledger, position, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
         ledger.on_change.append(log.changed)
-        watchman = IdsAlerts(config.status_every, clock.now(), api.key_variable)
+        ids_alerts = IdsAlerts(config.status_every, clock.now(), api.key_variable)
         decisions = DecisionFile(folder / DECISIONS)
         head = await _head(config, ledger, folder)
         figures = _figures_keeper(config, ledger, folder, clock)
-        helm = Controller(
-            ledger, askers, meter, metrics.alerts, watchman, decisions, figures, head, scout, clock
+        controller = Controller(
+            ledger,
+            askers,
+            meter,
+            metrics.alerts,
+            ids_alerts,
+            decisions,
+            figures,
+            head,
+            finder,
+            clock,
         )
-        helm.recall()
+        controller.recall()
         meter.standing = lambda: LedgerFigures(
             askers.pilot.crew,
             ledger.watermark,
@@ -109,24 +118,24 @@ async def open_parts(
             ledger.lengths,
             head.age(clock.now()),
         )
-        handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch)
+        handler = IdsHandler(finder.http, api, server, askers, clock, controller.watch)
         sink = QueueingSink(found, meter.published, ownership.may_put)
         companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [
-            helm.steer,
+            controller.steer,
             heeding(gate, server.lane, askers, clock),
         ]
         if config.queue:
-            companions.append(lambda control: helm.look_at_queue(found))
+            companions.append(lambda control: controller.look_at_queue(found))
         else:  # A server has its own limits.
             room = SpoolLimit(found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
         if api.anchor:
-            companions.append(helm.look_for_anchor)
-        if config.metrics_from and isinstance(askers.pilot, Informed):
+            companions.append(controller.look_for_anchor)
+        if config.metrics_from and isinstance(askers.pilot, ReadingPilot):
             prometheus = await stack.enter_async_context(_figures_http(config, clock))
             reader = PrometheusReader(prometheus, config.metrics_from, clock, askers.pilot)
             companions.append(reader.run)
-        _say_hello(helm, stack, config)
+        _say_hello(controller, stack, config)
         yield Parts(
             None,
             IdsWork(ledger, askers),
@@ -155,11 +164,11 @@ def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> Api
     return ApiServer(base, lane_of(base), headers)
 
 
-async def _first(config: IdsConfig, workspace: Path, scout: Scout) -> int:
+async def _first(config: IdsConfig, workspace: Path, finder: NewestIdFinder) -> int:
     if config.target is not None:
         return first_id(config.target, config.below_latest)
     stored = await _latest_stored(config, workspace)
-    newest = stored if stored is not None else await scout.newest()
+    newest = stored if stored is not None else await finder.newest()
     return first_id(newest, config.below_latest)
 
 
@@ -227,17 +236,18 @@ def _figures_http(config: IdsConfig, clock: Clock) -> Http:
     )
 
 
-def _say_hello(helm: Controller, stack: AsyncExitStack, config: IdsConfig) -> None:
+def _say_hello(controller: Controller, stack: AsyncExitStack, config: IdsConfig) -> None:
     """Send an alert at the start, and one at the end."""
 
     def tell(title: str, text: str) -> None:
-        helm.alerts.tell(Alert(CRAWLER, title, text, helm.clock.now()))
+        controller.alerts.tell(Alert(CRAWLER, title, text, controller.clock.now()))
 
-    where = f"at {helm.ledger.watermark}, {config.scaling}, {helm.askers.pilot.crew} workers"
+    workers = controller.askers.pilot.crew
+    where = f"at {controller.ledger.watermark}, {config.scaling}, {workers} workers"
 
     def good_bye() -> None:
-        helm.leave_figures(helm.clock.now())
-        tell(ENDED, f"at {helm.ledger.watermark}")
+        controller.leave_figures(controller.clock.now())
+        tell(ENDED, f"at {controller.ledger.watermark}")
 
     tell(BEGAN, where)
     stack.callback(good_bye)

@@ -20,7 +20,7 @@ from trawlnet.crawlers.ids.model import (
     LedgerMark,
     Purpose,
 )
-from trawlnet.crawlers.ids.start import Scout
+from trawlnet.crawlers.ids.start import NewestIdFinder
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts
@@ -47,7 +47,7 @@ _WATCHED = (
 
 
 @runtime_checkable
-class Anchored(Protocol):
+class AnchoredPilot(Protocol):
     """A pilot that can use the newest id, if the API returns it."""
 
     def anchor_wanted(self) -> bool: ...
@@ -56,7 +56,7 @@ class Anchored(Protocol):
 
 
 @runtime_checkable
-class Recalling(Protocol):
+class RecallingPilot(Protocol):
     """A pilot that finds the head sooner with the last ids of the previous crawl."""
 
     def recall(self, seen: Sequence[tuple[int, float]]) -> None: ...
@@ -68,18 +68,18 @@ class Controller:
     askers: Askers
     meter: IdsMeter
     alerts: Alerts
-    watchman: IdsAlerts
+    ids_alerts: IdsAlerts
     decisions: DecisionFile
     keep_figures: Callable[[Mapping[str, Any]], None]  # Saves the present figures for others.
     head: NewestIds
-    scout: Scout
+    finder: NewestIdFinder
     clock: Clock
     last: Decision | None = None
     queue_depth: int | None = None
 
     def recall(self) -> None:
         """Pass the last ids of the previous crawl to the pilot."""
-        if isinstance(self.askers.pilot, Recalling):
+        if isinstance(self.askers.pilot, RecallingPilot):
             self.askers.pilot.recall(self.head.before)
 
     async def steer(self, control: Control) -> None:
@@ -99,7 +99,7 @@ class Controller:
         if control.workers != self.askers.pilot.workers:
             control.workers = self.askers.pilot.workers
         control.crew = self.askers.pilot.crew
-        self._tell(self.watchman.looked(now, self.figures(now)))
+        self._tell(self.ids_alerts.looked(now, self.figures(now)))
         self.leave_figures(now)
 
     async def look_for_anchor(self, control: Control) -> None:
@@ -107,8 +107,8 @@ class Controller:
         while True:
             await self.clock.sleep(_ANCHOR_EVERY)
             pilot = self.askers.pilot
-            if isinstance(pilot, Anchored) and pilot.anchor_wanted():
-                newest = await self.scout.anchor()
+            if isinstance(pilot, AnchoredPilot) and pilot.anchor_wanted():
+                newest = await self.finder.anchor()
                 if newest is not None:
                     pilot.anchored(self.clock.now(), newest)
                     control.wake(self.ledger.lane)
@@ -143,8 +143,8 @@ class Controller:
             ),
             now,
         )
-        refused = reading.word in self.scout.api.key_words
-        self._tell(self.watchman.saw(now, answer, entries, key_refused=refused))
+        refused = reading.word in self.finder.api.key_words
+        self._tell(self.ids_alerts.saw(now, answer, entries, key_refused=refused))
 
     def figures(self, now: float) -> StatusFigures:
         recent = self.meter.fractions(now, _MINUTE)
@@ -172,7 +172,7 @@ class Controller:
         row: dict[str, Any] = {
             "lag_p20_s": None if lag is None else round(lag, 1),
             "newest_id_age_s": None if newest is None else round(newest, 1),
-            "key_refused": self.watchman.key_refused,
+            "key_refused": self.ids_alerts.key_refused,
             "workers": figures.workers,
             "fraction_404": round(figures.fraction_404, 4),
             "error_fraction": round(figures.error_fraction, 4),

@@ -52,7 +52,7 @@ async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
     async with looked_at(config, state) as ledger:
         if ledger is None or ledger.first is None:
             return None
-        skipped = _Skipped()
+        skipped = _SkippedRanges()
         await ledger.show(skipped.add, *SKIPPED_MARKS, LedgerMark.MISSED)
         return IdsFacts(
             first=ledger.first,
@@ -88,7 +88,7 @@ def read_decisions(path: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-class _Skipped:
+class _SkippedRanges:
     """Counts the ranges of skipped ids, one at a time: a crawl of years has millions."""
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ async def _around(exists: Exists, place: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Scout:
+class NewestIdFinder:
     """Sends requests before the crawl begins, through the same gate."""
 
     http: Getter

@@ -46,7 +46,7 @@ from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, Rel
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
 from trawlnet.crawlers.repos.visiting.heap import steady_heap
 from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
-from trawlnet.crawlers.repos.visiting.packing import read_car, read_cars, recipe
+from trawlnet.crawlers.repos.visiting.packing import pack_options, read_car, read_cars
 from trawlnet.crawlers.repos.visiting.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visiting.visit import Visitor
 from trawlnet.crawlers.tables_place import tables_place
@@ -61,7 +61,7 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.observe.metrics.repos import RepoMeter, Watched
+from trawlnet.observe.metrics.repos import RepoGauges, RepoMeter
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 from trawlnet.stores.open import open_store
@@ -233,14 +233,14 @@ async def assembled(
         spills,
         Bodies(config.memory_limit // _AT_REST),
         pool,
-        recipe(config),
+        pack_options(config),
         _repo_limits(config),
         clock,
         updates=config.update or config.follow,
     )
     handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
     source = _source(frame, census, rates)
-    shelf.meter.watched = Watched(
+    shelf.meter.watched = RepoGauges(
         frame.gate, lambda: rates.pdses, census.left_out, _DROPS, lambda: _in_memory(budget)
     )
     feed = Feed(frame.shared(source), frame.store)

@@ -29,7 +29,7 @@ from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
 from trawlnet.crawlers.web.unscraped import UnscrapedFile
 from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
-from trawlnet.crawlers.web.visiting.site import agent_of, alone, open_site
+from trawlnet.crawlers.web.visiting.site import agent_of, open_site, single_process
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.ports import Clock
 from trawlnet.loading import load
@@ -84,7 +84,7 @@ async def open_crawl(
         stack.push_async_callback(sink.close)
         turns = LocalTurns(workspace, clock, first=True)
         stack.callback(turns.close)
-        standing = alone(config, workspace, clock, metrics, policy, sink.pages, turns)
+        standing = single_process(config, workspace, clock, metrics, policy, sink.pages, turns)
         spool.closing = lambda: standing.gate.closing()
         site = await open_site(stack, config, clock, metrics, policy, standing)
         handler = CountedTries(TellingWaits(site.handler(follow=True), turns, clock))
@@ -145,7 +145,7 @@ async def open_scrape(
         stack.push_async_callback(sink.close)
         turns = LocalTurns(workspace, clock, first=False)
         stack.callback(turns.close)
-        standing = alone(config, workspace, clock, metrics, policy, sink.pages, turns)
+        standing = single_process(config, workspace, clock, metrics, policy, sink.pages, turns)
         site = await open_site(stack, config, clock, metrics, policy, standing)
         store = MemoryStore()
 

@@ -28,7 +28,7 @@ class LaneQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class LanePage:
     rows: Sequence[LaneRow]
     found: int  # Matching rows, on all pages.
     total: int
@@ -49,7 +49,7 @@ def wish_of(query: Mapping[str, str]) -> LaneQuery:
     )
 
 
-def choose(rows: Sequence[LaneRow], wish: LaneQuery) -> Chosen:
+def choose(rows: Sequence[LaneRow], wish: LaneQuery) -> LanePage:
     wanted, part = [], wish.contains.casefold()
     for row in rows:
         if wish.condition and row.condition != wish.condition:
@@ -63,7 +63,7 @@ def choose(rows: Sequence[LaneRow], wish: LaneQuery) -> Chosen:
     pages = max(1, math.ceil(len(wanted) / PAGE_ROWS))
     page = min(wish.page, pages - 1)
     shown = wanted[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
-    return Chosen(shown, len(wanted), len(rows), page, pages)
+    return LanePage(shown, len(wanted), len(rows), page, pages)
 
 
 _TROUBLE: Mapping[str, int] = {word: rank for rank, word in enumerate(LaneCondition)}

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
 from trawlnet.observe.dashboard.following import LIVE_KEYS
-from trawlnet.observe.dashboard.lanes import Chosen, LaneQuery
+from trawlnet.observe.dashboard.lanes import LanePage, LaneQuery
 from trawlnet.observe.dashboard.place import CrawlCondition, CrawlerFacts, CrawlView, Deed, Exhibit
 from trawlnet.observe.dashboard.words import (
     UNKNOWN,
@@ -223,7 +223,7 @@ def _head(key: str, wish: LaneQuery, query_so_far: Mapping[str, str]) -> _Head:
 
 
 def lane_pages(
-    look: CrawlView, chosen: Chosen, wish: LaneQuery, query_so_far: Mapping[str, str]
+    look: CrawlView, chosen: LanePage, wish: LaneQuery, query_so_far: Mapping[str, str]
 ) -> Markup:
     """The number of rows, and links to the other pages."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"

@@ -92,11 +92,11 @@ class CrawlMetrics:
         self.registry.register(self._duration)
         ProcessCollector(registry=self.registry)
 
-    def timed(self, handler: Handler) -> Timed:
-        return Timed(handler, self._clock, self._duration)
+    def timed(self, handler: Handler) -> TimedHandler:
+        return TimedHandler(handler, self._clock, self._duration)
 
-    def weighed(self, sink: Sink) -> Weighed:
-        return Weighed(sink, self)
+    def weighed(self, sink: Sink) -> MeteredSink:
+        return MeteredSink(sink, self)
 
     def watch(self, parts: Parts[Any], control: Control) -> Scrape:
         """Connect the figures to a crawl about to run; once per `CrawlMetrics`."""
@@ -116,7 +116,7 @@ class CrawlMetrics:
         return self._scrape.counts.open - self._scrape.counts.leased if self._scrape else 0
 
 
-class Timed:
+class TimedHandler:
     """A handler with a stopwatch, which also lists the running tasks."""
 
     def __init__(self, handler: Handler, clock: Clock, duration: LocalHistogram) -> None:
@@ -135,7 +135,7 @@ class Timed:
             self._duration.observe(self._clock.now() - begun)
 
 
-class Weighed:
+class MeteredSink:
     """A sink that counts bytes once they are durable."""
 
     def __init__(self, sink: Sink, metrics: CrawlMetrics) -> None:

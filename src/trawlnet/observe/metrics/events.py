@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.families import alone, by_label
+from trawlnet.observe.metrics.families import by_label, one_sample
 
 METRICS_TYPE = CONTENT_TYPE_LATEST
 
@@ -49,6 +49,6 @@ class EventMeter(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        yield alone(names.EVENT_CLIENTS, self.clients)
+        yield one_sample(names.EVENT_CLIENTS, self.clients)
         yield by_label(names.EVENTS_SENT, self._sent)
         yield by_label(names.EVENT_CLIENTS_GONE, self._gone)

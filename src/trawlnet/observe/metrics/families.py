@@ -44,7 +44,7 @@ def by_label(name: str, values: Mapping[str, float]) -> Metric:
     return family(name, {(str(value),): figure for value, figure in values.items()})
 
 
-def alone(name: str, figure: float) -> Metric:
+def one_sample(name: str, figure: float) -> Metric:
     """For a series without labels."""
     return family(name, {(): figure})
 

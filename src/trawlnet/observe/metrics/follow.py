@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.observe.metrics.families import alone, by_label
+from trawlnet.observe.metrics.families import by_label, one_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,15 @@ class FollowMeter(Collector):
         passed_over = {one.host: one.passed_over for one in now.upstreams}
         yield by_label(names.FOLLOW_PASSED_OVER, passed_over)
         yield by_label(names.FOLLOW_FRAMES, now.frames)
-        yield alone(names.FOLLOW_VERIFIED, now.verified)
+        yield one_sample(names.FOLLOW_VERIFIED, now.verified)
         yield by_label(names.FOLLOW_REJECTED, now.rejected)
-        yield alone(names.FOLLOW_DESYNCHRONIZED, now.desynchronized)
+        yield one_sample(names.FOLLOW_DESYNCHRONIZED, now.desynchronized)
         yield by_label(names.FOLLOW_RESYNCS_BEGUN, now.begun)
         yield by_label(names.FOLLOW_RESYNCS_ENDED, now.ended)
-        yield alone(names.FOLLOW_WAITING_FRAMES, now.waiting_frames)
-        yield alone(names.FOLLOW_WAITING_BYTES, now.waiting_bytes)
-        yield alone(names.FOLLOW_EVENTS, now.events)
-        yield alone(names.FOLLOW_GAPS, now.gaps)
-        yield alone(names.FOLLOW_COMPARING, now.comparing)
-        yield alone(names.FOLLOW_LOOKUPS_WAITING, now.lookups_waiting)
-        yield alone(names.FOLLOW_LOOKUPS_DROPPED, now.lookups_dropped)
+        yield one_sample(names.FOLLOW_WAITING_FRAMES, now.waiting_frames)
+        yield one_sample(names.FOLLOW_WAITING_BYTES, now.waiting_bytes)
+        yield one_sample(names.FOLLOW_EVENTS, now.events)
+        yield one_sample(names.FOLLOW_GAPS, now.gaps)
+        yield one_sample(names.FOLLOW_COMPARING, now.comparing)
+        yield one_sample(names.FOLLOW_LOOKUPS_WAITING, now.lookups_waiting)
+        yield one_sample(names.FOLLOW_LOOKUPS_DROPPED, now.lookups_dropped)

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.observe.metrics.families import alone, by_label, family, histogram
+from trawlnet.observe.metrics.families import by_label, family, histogram, one_sample
 
 _SAMPLES = 64  # Stored values of one second, which are much alike.
 
@@ -187,11 +187,11 @@ class IdsMeter(Collector):
         yield family(names.IDS_STATUS, self._summary)
         yield family(names.IDS_ASKS, self._purposes)
         standing = self.standing()
-        yield alone(names.IDS_WORKERS, standing.workers)
-        yield alone(names.IDS_WATERMARK, standing.watermark)
-        yield alone(names.IDS_BEYOND, standing.beyond)
+        yield one_sample(names.IDS_WORKERS, standing.workers)
+        yield one_sample(names.IDS_WATERMARK, standing.watermark)
+        yield one_sample(names.IDS_BEYOND, standing.beyond)
         if standing.newest_age is not None:
-            yield alone(names.IDS_NEWEST_AGE, standing.newest_age)
+            yield one_sample(names.IDS_NEWEST_AGE, standing.newest_age)
         yield by_label(names.IDS_MARKS, standing.lengths or {})
 
 
@@ -216,7 +216,7 @@ class StoreMeter(Collector):
 
     def collect(self) -> Iterable[Metric]:
         figures = self._figures()
-        yield alone(names.IDS_STORE_STORED, figures.stored)
-        yield alone(names.IDS_STORE_PUT_ASIDE, figures.put_aside)
-        yield alone(names.IDS_STORE_DEPTH, figures.depth)
-        yield alone(names.IDS_STORE_BEHIND, figures.behind)
+        yield one_sample(names.IDS_STORE_STORED, figures.stored)
+        yield one_sample(names.IDS_STORE_PUT_ASIDE, figures.put_aside)
+        yield one_sample(names.IDS_STORE_DEPTH, figures.depth)
+        yield one_sample(names.IDS_STORE_BEHIND, figures.behind)

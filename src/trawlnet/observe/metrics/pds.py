@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics, StatusClass
-from trawlnet.observe.metrics.families import alone, by_label, counter, family, histogram
+from trawlnet.observe.metrics.families import by_label, counter, family, histogram, one_sample
 
 RECORD_STATUSES = ("success", "error", "skipped")
 SCAN_STATUSES = ("success", "partial", "put_off", "error")
@@ -94,11 +94,11 @@ class LookMeter(Collector):
     def collect(self) -> Iterable[Metric]:
         figures = self._figures
         if figures.behind is not None:
-            yield alone(names.PDS_FOLLOW_BEHIND, figures.behind)
-        yield alone(names.PDS_FOLLOW_COMMITS, figures.commits)
-        yield alone(names.PDS_LOOKS_ASKED, figures.asked)
-        yield alone(names.PDS_LOOKS, figures.made)
-        yield alone(names.PDS_LOOKS_WAITING, figures.waiting)
+            yield one_sample(names.PDS_FOLLOW_BEHIND, figures.behind)
+        yield one_sample(names.PDS_FOLLOW_COMMITS, figures.commits)
+        yield one_sample(names.PDS_LOOKS_ASKED, figures.asked)
+        yield one_sample(names.PDS_LOOKS, figures.made)
+        yield one_sample(names.PDS_LOOKS_WAITING, figures.waiting)
 
 
 class RegistryMeter(Collector):

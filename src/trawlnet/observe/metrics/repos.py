@@ -14,7 +14,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, CrawlMetrics, StatusClass
-from trawlnet.observe.metrics.families import alone, by_label, tally
+from trawlnet.observe.metrics.families import by_label, one_sample, tally
 
 _RECORD_BUCKETS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _COLLECTION_BUCKETS = (0, 1, 2, 5, 10, 20, 50, 100, 1_000)
@@ -24,7 +24,7 @@ _KNOWN_STATUSES = frozenset(map(int, HTTPStatus))
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class RepoGauges:
     """Figures that are computed at each scrape."""
 
     gate: Gate
@@ -36,7 +36,7 @@ class Watched:
 
 class RepoMeter(Collector):
     def __init__(self, metrics: CrawlMetrics) -> None:
-        self.watched: Watched | None = None
+        self.watched: RepoGauges | None = None
         self._metrics = metrics
         self.yields = metrics.yields
         self.yields |= {"repos": 0, "records": 0, "bytes": 0, "segments": 0}
@@ -100,15 +100,15 @@ class RepoMeter(Collector):
         results = {str(reason): self._results[reason] for reason in Reason}
         yield by_label(names.REPOS_PROCESSED, results)
         yield by_label(names.REPO_HTTP_REQUESTS, self._statuses)
-        yield alone(names.SEGMENTS_FINALIZED, self._finalised)
-        yield alone(names.BYTES_WRITTEN, self.yields["bytes"])
-        yield alone(names.DIDS_PROCESSED, sum(self._results.values()))
-        yield alone(names.PAGES_FETCHED, self._pages)
-        yield alone(names.DISPATCHED, self._dispatched)
-        yield alone(names.ACTIVE_PDS, self._metrics.lanes_with_work())
-        yield alone(names.DISPATCH_REMAINING, self._metrics.not_begun())
-        yield alone(names.REPOS_SPILLED, self.yields.get("spilled", 0))
-        yield alone(names.SPILLED_BYTES, self._spilled)
+        yield one_sample(names.SEGMENTS_FINALIZED, self._finalised)
+        yield one_sample(names.BYTES_WRITTEN, self.yields["bytes"])
+        yield one_sample(names.DIDS_PROCESSED, sum(self._results.values()))
+        yield one_sample(names.PAGES_FETCHED, self._pages)
+        yield one_sample(names.DISPATCHED, self._dispatched)
+        yield one_sample(names.ACTIVE_PDS, self._metrics.lanes_with_work())
+        yield one_sample(names.DISPATCH_REMAINING, self._metrics.not_begun())
+        yield one_sample(names.REPOS_SPILLED, self.yields.get("spilled", 0))
+        yield one_sample(names.SPILLED_BYTES, self._spilled)
         yield from self._of_watched()
 
     def _of_watched(self) -> Iterable[Metric]:
@@ -116,8 +116,8 @@ class RepoMeter(Collector):
         if watched is None:
             return
         blocked = sum(watched.gate.blocked(state.lane) for state in watched.gate.states())
-        yield alone(names.PDS_BLOCKED, blocked)
-        yield alone(names.PDS_COUNT, watched.pdses())
+        yield one_sample(names.PDS_BLOCKED, blocked)
+        yield one_sample(names.PDS_COUNT, watched.pdses())
         dropped = {reason: self._dropped[reason] for reason in watched.drop_reasons}
         yield by_label(names.RECORDS_DROPPED, dropped)
         yield by_label(names.CLAIMS_LEFT_OUT, watched.left_out)

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.observe.metrics.families import alone, by_label
+from trawlnet.observe.metrics.families import by_label, one_sample
 
 OTHER = "other"  # A type that this config does not have: another program may write any.
 # The fates of a link; the counts of a linker have these names.
@@ -53,8 +53,8 @@ class WebMeter(Collector):
     def collect(self) -> Iterable[Metric]:
         pages = {kind: self._pages[kind] for kind in sorted({*self._types, OTHER})}
         yield by_label(names.WEB_PAGES, pages)
-        yield alone(names.WEB_BYTES, self._bytes)
-        yield alone(names.WEB_UNCHANGED, self._unchanged)
+        yield one_sample(names.WEB_BYTES, self._bytes)
+        yield one_sample(names.WEB_UNCHANGED, self._unchanged)
         yield by_label(names.WEB_LINKS, {fate: self._links.get(fate, 0) for fate in LINK_FATES})
         counts = self._metrics.counts()
         frontier = {"open": counts.open, "scheduled": counts.scheduled, "known": counts.known}

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.traces.wrappers import TraceStep, Walked
+from trawlnet.observe.traces.wrappers import AttemptTrace, TraceStep
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _NS = 1_000_000_000
 
 
 @contextmanager
-def exporting(crawler: str, service: str) -> Iterator[Callable[[Walked], None]]:
+def exporting(crawler: str, service: str) -> Iterator[Callable[[AttemptTrace], None]]:
     """The library reads the address and the headers from its OTEL_ variables."""
     provider = TracerProvider(
         sampler=ALWAYS_ON,  # `Choice` has sampled already.
@@ -76,7 +76,7 @@ class _LoggedOnce(SpanExporter):
         self._exporter.shutdown()
 
 
-def _send(tracer: Tracer, walked: Walked) -> None:
+def _send(tracer: Tracer, walked: AttemptTrace) -> None:
     task, steps = walked.task, walked.steps
     root = tracer.start_span("task", start_time=_ns(steps[0].begun))
     root.set_attributes(

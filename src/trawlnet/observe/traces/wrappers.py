@@ -50,7 +50,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class AttemptTrace:
     """A finished attempt, from lease to settlement."""
 
     task: Task
@@ -70,7 +70,7 @@ class Choice:
 class Ways:
     """The tasks that are being traced, by key."""
 
-    def __init__(self, clock: Clock, done: Callable[[Walked], None], choice: Choice) -> None:
+    def __init__(self, clock: Clock, done: Callable[[AttemptTrace], None], choice: Choice) -> None:
         self.clock = clock
         self._done = done
         self._choice = choice
@@ -90,7 +90,7 @@ class Ways:
         if way is not None:
             way.add(step)
             reason, detail = str(receipt.reason), receipt.detail
-            self._done(Walked(way.task, tuple(way.steps), way.left_out, reason, detail))
+            self._done(AttemptTrace(way.task, tuple(way.steps), way.left_out, reason, detail))
 
     def _chosen(self, key: str, second: int) -> bool:
         if second != self._second:

@@ -22,7 +22,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Browsed:
+class BrowsePage:
     rows: Sequence[PdsRow]
     total: int  # Rows that fit, on all pages.
     records: int
@@ -41,7 +41,7 @@ class BrowseQuery:
     size: int = 25
 
 
-async def browse(db: Relational, wish: BrowseQuery) -> Browsed:
+async def browse(db: Relational, wish: BrowseQuery) -> BrowsePage:
     pattern = f"%{literally(wish.contains.lower())}%" if wish.contains else ""
     fits: Values = {
         "status": str(wish.status or ""),
@@ -55,4 +55,4 @@ async def browse(db: Relational, wish: BrowseQuery) -> Browsed:
         ((total, records, accounts),) = await transaction.rows(
             named(FOLDER, "browse_total", db.dialect), fits
         )
-    return Browsed([row_of(row) for row in rows], int(total), int(records), int(accounts))
+    return BrowsePage([row_of(row) for row in rows], int(total), int(records), int(accounts))

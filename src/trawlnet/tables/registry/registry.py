@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.bans import literally
-from trawlnet.tables.registry.browse import Browsed, BrowseQuery, browse
+from trawlnet.tables.registry.browse import BrowsePage, BrowseQuery, browse
 from trawlnet.tables.registry.claims import RegistryClaims
 from trawlnet.tables.registry.entry import (
     BANNED,
@@ -154,7 +154,7 @@ class Registry(RegistryClaims):
         values["pattern"] = f"%{literally(contains.lower())}%" if contains else ""
         return await self._listed("listing", values, limit)
 
-    async def browse(self, wish: BrowseQuery) -> Browsed:
+    async def browse(self, wish: BrowseQuery) -> BrowsePage:
         """One page of the rows that fit, and how many there are."""
         return await browse(self._db, wish)
 

@@ -102,7 +102,7 @@ class EvenPace:
 _ROUNDING = 1e-9
 
 
-class Sent:
+class SendRate:
     """The measured rate of requests over the last seconds."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, EvenPace, Sent
+from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, EvenPace, SendRate
 from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
 from trawlnet.crawlers.ids.adaptive.embargo import Embargo
 from trawlnet.crawlers.ids.adaptive.gap_search import probe_says
@@ -51,11 +51,11 @@ class AdaptivePilot:
         self._walk = Walk(start.cursor, controls.step, start.pending)
         self._waiting = Waiting()
         self._waits = waits(controls.patience)
-        self._lookout = StallDetector(self._head, self._walk, start.unsurveyed)
+        self._stalls = StallDetector(self._head, self._walk, start.unsurveyed)
         self._outage = Outage()
         self._embargo = Embargo(start.embargoed)
         self._settled = 0
-        self._sent = Sent()
+        self._sent = SendRate()
         self._report_at = float("-inf")
         self._said = ""
 
@@ -69,7 +69,7 @@ class AdaptivePilot:
 
     @property
     def unsurveyed_from(self) -> int | None:
-        return self._lookout.crossings.ground.lowest
+        return self._stalls.crossings.ground.lowest
 
     # --- Requests ---
 
@@ -94,14 +94,14 @@ class AdaptivePilot:
     def _gather(self, now: float, count: int) -> list[Ask]:
         """Requests in the order of their priorities."""
         made = [self._retry(i) for i in self._embargo.take_share(now, count)]
-        probes = self._lookout.probes(now, count - len(made))
-        made.extend(self._lookout.crossings.ask(i) for i in probes)
+        probes = self._stalls.probes(now, count - len(made))
+        made.extend(self._stalls.crossings.ask(i) for i in probes)
         if self._waiting.next_at() <= now:
             self._again(now, count, made)
         if len(made) < count and self._walk.behind:
             made.extend(self._retry(i) for i in self._walk.old(count - len(made)))
-        if self._lookout.stalled:
-            made.extend(self._retry(i) for i in self._lookout.sentinels(now, count - len(made)))
+        if self._stalls.stalled:
+            made.extend(self._retry(i) for i in self._stalls.sentinels(now, count - len(made)))
         elif len(made) < count:
             fresh = self._walk.new(count - len(made), self._head.newest(now))
             made.extend(Ask(i, Purpose.FIRST) for i in fresh)
@@ -113,7 +113,7 @@ class AdaptivePilot:
         if len(made) >= count:
             return
         for i in self._waiting.take(now):
-            if not self._lookout.holds(i):
+            if not self._stalls.holds(i):
                 made.append(self._retry(i))
                 if len(made) >= count:
                     return
@@ -124,10 +124,10 @@ class AdaptivePilot:
     def wake_at(self, now: float) -> float:
         if self._outage.on:
             return max(self._outage.canary_at, self._pace.next_at(now), self._ceiling.held_until)
-        at = min(self._waiting.next_at(), self._lookout.next_at(now), self._embargo.next_at(now))
+        at = min(self._waiting.next_at(), self._stalls.next_at(now), self._embargo.next_at(now))
         if self._walk.behind:
             at = now
-        elif not self._lookout.stalled:
+        elif not self._stalls.stalled:
             at = min(at, max(self._head.due(self._walk.cursor), now + _LEAST_WAKE))
         return max(at, self._pace.next_at(now), self._ceiling.held_until)
 
@@ -136,15 +136,15 @@ class AdaptivePilot:
         at the edge of a gap would not know how far to look."""
         for i, happened_at in seen:
             self._head.saw(i, happened_at, happened_at)
-            self._lookout.highest = max(self._lookout.highest, i)
+            self._stalls.highest = max(self._stalls.highest, i)
         self._head.refresh()
 
     def anchor_wanted(self) -> bool:
         """Whether an id that is known to exist, the higher the better, would help now."""
-        return self._lookout.anchor_wanted()
+        return self._stalls.anchor_wanted()
 
     def anchored(self, now: float, newest: int) -> None:
-        self._lookout.anchored(now, newest)
+        self._stalls.anchored(now, newest)
 
     # --- Answers ---
 
@@ -172,7 +172,7 @@ class AdaptivePilot:
         elif (
             left := self._walk.walked(ask.id, missing=verdict is AnswerVerdict.NOT_FOUND)
         ) is not None:
-            self._lookout.crossings.cross(*left)
+            self._stalls.crossings.cross(*left)
         if verdict.exists:
             return self._exists(now, answer)
         if verdict is AnswerVerdict.NOT_FOUND:
@@ -182,20 +182,20 @@ class AdaptivePilot:
     def _learn(self, now: float, answer: Answer) -> None:
         """First requests show where the head is; retries are too few and too old for that."""
         missing = answer.verdict is AnswerVerdict.NOT_FOUND
-        self._lookout.first_ask(now, missing=missing)
+        self._stalls.first_ask(now, missing=missing)
         if self._learns(now):
             self._head.first_ask(now, early=missing)
 
     def _learns(self, now: float) -> bool:
         """Whether an absent id now says anything about the delay."""
-        if self._head.rate is None or self._lookout.stalled:
+        if self._head.rate is None or self._stalls.stalled:
             return False
         return not self._head.timed or self._speed.at_head(now, self._walk.cursor)
 
     def _exists(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         i = answer.ask.id
         self._waiting.forget(i)
-        self._lookout.exists(now, i, answer.happened_at)
+        self._stalls.exists(now, i, answer.happened_at)
         self._free(now)
         if answer.verdict in _SEEN:
             self._head.saw(i, now, answer.happened_at)
@@ -222,7 +222,7 @@ class AdaptivePilot:
             self._embargo.again(i)
             return ()
         tries = self._waiting.tries(i)
-        if self._lookout.missing(now, i):
+        if self._stalls.missing(now, i):
             self._free(now)
             return ()
         if self._never_comes(now, i, tries):
@@ -242,7 +242,7 @@ class AdaptivePilot:
 
     def _never_comes(self, now: float, i: int, tries: Tries) -> bool:
         """Whether the id is a hole: later ids must exist and still be coming, or it may be late."""
-        if i >= self._lookout.highest or self._lookout.stalled:
+        if i >= self._stalls.highest or self._stalls.stalled:
             return False
         if tries.not_found >= len(self._waits):
             return True
@@ -255,7 +255,7 @@ class AdaptivePilot:
         if i in self._embargo:
             self._embargo.again(i)
             return ()
-        self._lookout.untold(now, i)
+        self._stalls.untold(now, i)
         self._free(now)
         tries = self._waiting.tries(i)
         if tries.errors >= len(AFTER_ERROR):
@@ -276,11 +276,11 @@ class AdaptivePilot:
         """The answer is inconclusive: request the id again, and count no try."""
         i = ask.id
         if ask.purpose.looks:
-            self._lookout.probed(now, i, None, None)
+            self._stalls.probed(now, i, None, None)
         elif i in self._embargo:
             self._embargo.again(i)
         else:
-            self._lookout.untold(now, i)
+            self._stalls.untold(now, i)
             self._free(now)
             self._waiting.put(i, due, self._waiting.tries(i))
         return ()
@@ -288,9 +288,9 @@ class AdaptivePilot:
     def _probed(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         i, verdict = answer.ask.id, answer.verdict
         fetched = verdict.exists and self._walk.fetched_ahead(i)
-        self._lookout.probed(now, i, probe_says(verdict), answer.happened_at)
+        self._stalls.probed(now, i, probe_says(verdict), answer.happened_at)
         self._free(now)
-        entries = self._lookout.crossings.entries()
+        entries = self._stalls.crossings.entries()
         if fetched and verdict is AnswerVerdict.EMBARGOED:
             self._embargo.hold(now, i)
             entries.append(LedgerEntry(i, i + 1, LedgerMark.EMBARGOED))
@@ -301,12 +301,12 @@ class AdaptivePilot:
 
     def _free(self, now: float) -> None:
         """Request ids again that were held back during a stall."""
-        if self._lookout.freed:
-            for i in self._lookout.freed:
+        if self._stalls.freed:
+            for i in self._stalls.freed:
                 self._waiting.put(i, now, self._waiting.tries(i))
-            self._lookout.freed.clear()
-        if self._lookout.over:
-            self._lookout.over = False
+            self._stalls.freed.clear()
+        if self._stalls.over:
+            self._stalls.over = False
             self._waiting.hurry(now)
 
     def allow(self, now: float, max_rps: float) -> None:
@@ -323,14 +323,14 @@ class AdaptivePilot:
         wanted = self._speed.wanted(
             now,
             self._walk.cursor,
-            stalled=self._lookout.stalled,
+            stalled=self._stalls.stalled,
             embargoed=len(self._embargo),
         )
-        ground = self._lookout.crossings.ground
+        ground = self._stalls.crossings.ground
         if ground:
             wanted += survey_rate(wanted)
         rate = min(wanted, self._ceiling.value(now))
-        self._lookout.pace = rate
+        self._stalls.pace = rate
         ground.retune(now, survey_rate(rate))
         self._pace.retune(now, rate)
         self._sent.tick(now)
@@ -351,7 +351,7 @@ class AdaptivePilot:
     def _state(self, now: float) -> str:
         if self._outage.on:
             return "outage: one probe at a time"
-        if self._lookout.stalled:
+        if self._stalls.stalled:
             return "nothing new: a stall or a gap"
         if self._head.rate is None:
             return "starting"

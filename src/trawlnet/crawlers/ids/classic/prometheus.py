@@ -56,7 +56,7 @@ def points_of(answer: Any) -> list[float]:
 
 
 @runtime_checkable
-class Informed(Protocol):
+class ReadingPilot(Protocol):
     """A pilot that can use the figures of a metrics server."""
 
     def on_reading(self, reading: PeriodReading | None) -> None: ...
@@ -67,7 +67,7 @@ class PrometheusReader:
     http: Getter
     url: str
     clock: Clock
-    pilot: Informed
+    pilot: ReadingPilot
     _failing: bool = False
 
     async def run(self, control: Control) -> None:

@@ -12,7 +12,7 @@ from trawlnet.tables.clickhouse.raw import ITEMS, REPORTS, RawTable
 from trawlnet.tables.instances.instance import MAX_ID, Instance, from_message
 
 
-class Read(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A parsed message."""
 
     number: int
@@ -20,16 +20,16 @@ class Read(NamedTuple):
     instance: Instance | None = None  # None for a plain item.
 
 
-def read_report(body: Any) -> Read:
+def read_report(body: Any) -> ParsedMessage:
     """A processed instance with its raw report. Raises Malformed."""
     _require_object(body)
     instance, raw = from_message(body.get("instance")), body.get("pgcr")
     if not isinstance(raw, dict):
         raise Malformed("there is no raw report under pgcr")
-    return Read(instance.instance_id, encode(raw), instance)
+    return ParsedMessage(instance.instance_id, encode(raw), instance)
 
 
-def read_item(body: Any) -> Read:
+def read_item(body: Any) -> ParsedMessage:
     """An item of a plain API. Raises Malformed."""
     _require_object(body)
     number, item = body.get("id"), body.get("item")
@@ -37,7 +37,7 @@ def read_item(body: Any) -> Read:
         raise Malformed("there is no id")
     if not isinstance(item, dict):
         raise Malformed("there is no object under item")
-    return Read(number, encode(item))
+    return ParsedMessage(number, encode(item))
 
 
 def _require_object(body: Any) -> None:
@@ -51,7 +51,7 @@ class MessageKind:
 
     queue: str
     what: str  # The plural name of its items.
-    read: Callable[[Any], Read]
+    read: Callable[[Any], ParsedMessage]
     table: RawTable
 
 

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trawlnet.crawlers.ids.storing.messages import REPORT, MessageKind, Read
+from trawlnet.crawlers.ids.storing.messages import REPORT, MessageKind, ParsedMessage
 from trawlnet.engine.ports import Clock
 from trawlnet.malformed import Malformed
 from trawlnet.queues.queue import Delivery, Queue
@@ -159,7 +159,7 @@ class Storing:
 
 class _Parcel(NamedTuple):
     delivery: Delivery
-    read: Read
+    read: ParsedMessage
 
 
 async def _until_done(

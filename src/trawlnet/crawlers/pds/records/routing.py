@@ -41,7 +41,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RoutedRecord:
     fate: Fate
     record: ScannedRecord
 
@@ -96,7 +96,7 @@ class Routes:
         digest = blake2b(rules, digest_size=8).hexdigest()
         return ScanScope(digest, self.wants, frozenset(self.names))
 
-    def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
+    def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> RoutedRecord:
         table = _TABLES.get(uri.collection, Table.RECORDS)
         fate = Fate.INDEXED
         current = modernised(uri.collection, uri.authority, value)
@@ -111,7 +111,7 @@ class Routes:
             fate, table = Fate.FAILED, Table.INVALID
         is_indexed = fate is Fate.INDEXED
         mentions = dids_in(raw) - {uri.authority} if self.takes_mentions and is_indexed else ()
-        return Routed(
+        return RoutedRecord(
             fate,
             ScannedRecord(
                 table,

@@ -9,7 +9,7 @@ from trawlnet.crawlers.pds.scanning.ending import Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.pages import latest_commit_url, read_rev
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped, halted
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, StepResult, halted
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
@@ -18,29 +18,29 @@ _SMALL = 64 << 10  # Bytes.
 ELSEWHERE = "the account does not live there"
 
 
-async def begin_account(scan: Scan) -> Stepped:
+async def begin_account(scan: Scan) -> StepResult:
     residence = await residence_of(scan, scan.account, afresh=scan.afresh)
     if isinstance(residence, SliceEnd):
-        return Stepped(end=residence)
+        return StepResult(end=residence)
     if isinstance(residence, Outcome):
-        return Stepped(end=failed(residence.reason, residence.detail))
+        return StepResult(end=failed(residence.reason, residence.detail))
     last = await scan.parts.tables.last_reading(scan.key, scan.account)
     # Higher than any before, so that a reading that was begun makes room.
     reading = RepoReading(scan.account, "", last.number + 1, is_held=last.is_held)
     if residence is not Residence.HERE:
         end = failed(Reason.REFUSED, ELSEWHERE)
-        return Stepped(scan.nothing_there(reading), end)
+        return StepResult(scan.nothing_there(reading), end)
     rev = await _latest_rev(scan)
     if isinstance(rev, Halt):
         return halted(rev)
     if isinstance(rev, Outcome):
         items = scan.nothing_there(reading) if speaks_for_account(rev) else ()
-        return Stepped(items, failed(rev.reason, rev.detail), rev)
+        return StepResult(items, failed(rev.reason, rev.detail), rev)
     if rev and last.rev == rev:
         detail = "nothing changed since the last scan"
-        return Stepped(end=SliceEnd(ScanVerdict.COMPLETE, Reason.NOT_MODIFIED, detail))
+        return StepResult(end=SliceEnd(ScanVerdict.COMPLETE, Reason.NOT_MODIFIED, detail))
     scan.open = OpenReading(replace(reading, rev=rev))
-    return Stepped()
+    return StepResult()
 
 
 def account_ended(scan: Scan) -> SliceEnd:

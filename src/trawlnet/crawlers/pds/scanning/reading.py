@@ -18,7 +18,7 @@ from trawlnet.crawlers.pds.scanning.pages import (
 )
 from trawlnet.crawlers.pds.scanning.parts import RECORDS_AT_ONCE, ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped, halted
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, StepResult, halted
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
@@ -42,7 +42,7 @@ async def begun(scan: Scan, reading: RepoReading) -> RepoReading:
     return reading
 
 
-async def describe_repo(scan: Scan, repo: OpenReading) -> Stepped:
+async def describe_repo(scan: Scan, repo: OpenReading) -> StepResult:
     """Which of the wanted collections the repo has."""
     reading = repo.reading
     body = await scan.client.ask(describe_repo_url(scan.pds, reading.did), _DESCRIPTION_BYTES)
@@ -56,18 +56,18 @@ async def describe_repo(scan: Scan, repo: OpenReading) -> Stepped:
         return scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=str(error)))
     scan.described += 1
     repo.reading = replace(reading, todo=tuple(filter(scan.parts.routes.wants, described)))
-    return Stepped() if repo.reading.todo else Stepped(scan.nothing_there(repo.reading))
+    return StepResult() if repo.reading.todo else StepResult(scan.nothing_there(repo.reading))
 
 
-def _not_described(scan: Scan, repo: OpenReading, outcome: Outcome) -> Stepped:
+def _not_described(scan: Scan, repo: OpenReading, outcome: Outcome) -> StepResult:
     reading = repo.reading
     if _lacks_describe(scan, outcome):
         scan.lacks_describe = True
         repo.reading = replace(reading, todo=scan.names, by_names=True)
-        return Stepped(outcome=outcome)
+        return StepResult(outcome=outcome)
     if speaks_for_account(outcome):
         # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
-        return Stepped(scan.nothing_there(replace(reading, rev="")), outcome=outcome)
+        return StepResult(scan.nothing_there(replace(reading, rev="")), outcome=outcome)
     return scan.broken(reading, outcome)
 
 
@@ -88,7 +88,7 @@ def _leads_cover(scan: Scan, reading: RepoReading) -> bool:
     return tid_time_us(reading.rev) / 1e6 < progress.leads_at - _SKEW
 
 
-async def read_page(scan: Scan, repo: OpenReading) -> Stepped:
+async def read_page(scan: Scan, repo: OpenReading) -> StepResult:
     """The next page of records of a repo that lives here."""
     if not repo.is_resident and (stepped := await _settled_elsewhere(scan, repo)) is not None:
         return stepped
@@ -113,16 +113,16 @@ def _room(scan: Scan, reading: RepoReading) -> int:
     return scan.parts.limits.account_records - reading.rows
 
 
-async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
+async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> StepResult | None:
     """What it means that the account does not live here; None if it does."""
     reading = repo.reading
     match await residence_of(scan, reading.did):
         case SliceEnd() as end:
-            return Stepped(end=end)
+            return StepResult(end=end)
         case Outcome() as outcome:
             scan.open = None
             scan.done.append(replace(reading, trouble=str(outcome.reason)))
-            return Stepped(outcome=outcome)
+            return StepResult(outcome=outcome)
         case Residence.ELSEWHERE | Residence.NOWHERE:
             return await _elsewhere(scan, reading)
         case Residence.HERE:
@@ -132,14 +132,14 @@ async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
     return None
 
 
-async def _elsewhere(scan: Scan, reading: RepoReading) -> Stepped:
+async def _elsewhere(scan: Scan, reading: RepoReading) -> StepResult:
     scan.strangers += 1
     # It may come to live here as it is, so no rev is remembered.
     items = scan.nothing_there(replace(reading, rev="", by_names=False))
     if scan.strangers < scan.parts.limits.strangers or await _has_residents(scan):
-        return Stepped(items)
+        return StepResult(items)
     detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
-    return Stepped(items, failed(Reason.REFUSED, detail))
+    return StepResult(items, failed(Reason.REFUSED, detail))
 
 
 async def _has_residents(scan: Scan) -> bool:
@@ -149,7 +149,7 @@ async def _has_residents(scan: Scan) -> bool:
     return scan.own > 0
 
 
-def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
+def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> StepResult:
     reading = repo.reading
     assert reading.todo
     collection = reading.todo[0]
@@ -165,7 +165,7 @@ def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
         repo.seen.clear()
     repo.reading = after
     if after.todo:
-        return Stepped(items)
+        return StepResult(items)
     if repo.bad and not repo.good:
         detail = f"{repo.bad} records that are malformed or belong to another account"
         broken = scan.broken(after, Outcome(Reason.PARSE_ERROR, detail=detail))
@@ -173,7 +173,7 @@ def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
     scan.open = None
     scan.read += 1
     scan.broken_in_row = 0
-    return Stepped(items)
+    return StepResult(items)
 
 
 def _after_page(reading: RepoReading, page: RecordsPage) -> RepoReading:
@@ -226,11 +226,11 @@ async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | Hal
         return Outcome(Reason.PARSE_ERROR, detail=str(error))
 
 
-def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> Stepped:
+def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> StepResult:
     if speaks_for_account(outcome):
         gone = replace(reading, rev="", by_names=False)
-        return Stepped(scan.nothing_there(gone), outcome=outcome)
+        return StepResult(scan.nothing_there(gone), outcome=outcome)
     if scan.lacks_describe and is_missing(outcome):
         detail = "it lists repositories and returns none of them: not a PDS"
-        return Stepped(end=failed(Reason.REFUSED, detail), outcome=outcome)
+        return StepResult(end=failed(Reason.REFUSED, detail), outcome=outcome)
     return scan.broken(reading, outcome)

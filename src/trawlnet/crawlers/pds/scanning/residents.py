@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped
+from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, StepResult
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.scanned.rows import RepoReading
 
@@ -30,7 +30,7 @@ def is_doubtful(scan: Scan, fresh: FreshPage) -> bool:
     return is_long or bool(scan.progress.strangers)
 
 
-async def check_residents(scan: Scan) -> Stepped:
+async def check_residents(scan: Scan) -> StepResult:
     """Look some accounts up. When many in a row are not at home, there is no reason to go on."""
     unread = await scan.parts.tables.pending(scan.key, _LOOKED_AT)
     some, is_idle = chosen(unread, scan.key.lease), False
@@ -41,7 +41,7 @@ async def check_residents(scan: Scan) -> Stepped:
     for did in some:
         residence = await residence_of(scan, did)
         if isinstance(residence, SliceEnd):
-            return Stepped(end=residence)
+            return StepResult(end=residence)
         if is_idle and residence is Residence.ELSEWHERE:
             continue  # Who moves away is switched off here: all of a page may have done so.
         # A document that does not come counts as well: whoever invents accounts can name hosts
@@ -50,8 +50,8 @@ async def check_residents(scan: Scan) -> Stepped:
         scan.progress = replace(scan.progress, strangers=strangers)
         if strangers >= _ENOUGH:
             scan.progress = replace(scan.progress, is_open=False)
-            return Stepped(end=failed(Reason.LOOP, _told(scan), RARELY))
-    return Stepped()
+            return StepResult(end=failed(Reason.LOOP, _told(scan), RARELY))
+    return StepResult()
 
 
 async def is_endless(scan: Scan, collection: str, dids: Sequence[str]) -> bool | SliceEnd:

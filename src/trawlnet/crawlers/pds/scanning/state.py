@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trawlnet.crawlers.pds.records.routing import Fate, Routed
+from trawlnet.crawlers.pds.records.routing import Fate, RoutedRecord
 from trawlnet.crawlers.pds.scanning.asking import ScanClient
 from trawlnet.crawlers.pds.scanning.ending import Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.items import ReadingEnded, RecordsRead, ScanItem
@@ -26,7 +26,7 @@ _WELL: Outcome = Outcome(Reason.OK)
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class StepResult:
     """What one step came to."""
 
     items: Sequence[ScanItem] = ()  # To be written before the next step.
@@ -35,10 +35,10 @@ class Stepped:
     is_tried_again: bool = False
 
 
-def halted(halt: Halt) -> Stepped:
+def halted(halt: Halt) -> StepResult:
     if isinstance(halt, SliceEnd):
-        return Stepped(end=halt)
-    return Stepped(outcome=halt.outcome, is_tried_again=True)
+        return StepResult(end=halt)
+    return StepResult(outcome=halt.outcome, is_tried_again=True)
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class Scan:
         empty = replace(reading, number=number, todo=(), is_held=is_held, is_flawed=False)
         return [ReadingEnded((), empty)]
 
-    def broken(self, reading: RepoReading, outcome: Outcome) -> Stepped:
+    def broken(self, reading: RepoReading, outcome: Outcome) -> StepResult:
         """A repo that could not be read is asked again by the next walk. When so many came in a row
         it is the server that is unwell."""
         items = self.unwritten()
@@ -153,9 +153,11 @@ class Scan:
         self.broken_in_row += 1
         is_unwell = self.broken_in_row >= self.parts.limits.broken_repos
         end = failed(outcome.reason, outcome.detail) if is_unwell else None
-        return Stepped(items, end, outcome)
+        return StepResult(items, end, outcome)
 
-    def count(self, collection: str, routed: list[Routed], forged: int) -> list[ScannedRecord]:
+    def count(
+        self, collection: str, routed: list[RoutedRecord], forged: int
+    ) -> list[ScannedRecord]:
         tally, fates = self.tally, [one.fate for one in routed]
         figures = {
             Fate.INDEXED: fates.count(Fate.INDEXED),

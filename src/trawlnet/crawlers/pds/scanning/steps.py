@@ -11,7 +11,7 @@ from trawlnet.crawlers.pds.scanning.account import account_ended, begin_account
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
 from trawlnet.crawlers.pds.scanning.reading import begun, describe_repo, read_page
 from trawlnet.crawlers.pds.scanning.residents import check_residents, is_doubtful
-from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, StepResult
 from trawlnet.crawlers.pds.scanning.walk import (
     circle,
     conclusion,
@@ -62,7 +62,7 @@ async def next_step(scan: Scan) -> StepKind | SliceEnd:
     return await _end(scan) if scan.progress.is_listed else StepKind.LIST
 
 
-async def do_step(scan: Scan, kind: StepKind) -> Stepped:
+async def do_step(scan: Scan, kind: StepKind) -> StepResult:
     match kind:
         case StepKind.LIST:
             return await list_page(scan)

@@ -16,7 +16,7 @@ from trawlnet.crawlers.pds.scanning.pages import (
 )
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residents import is_endless
-from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped, halted
+from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, StepResult, halted
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import WalkProgress
@@ -47,7 +47,7 @@ def walk_after(before: WalkProgress, full_every: int) -> WalkProgress:
     )
 
 
-async def list_page(scan: Scan) -> Stepped:
+async def list_page(scan: Scan) -> StepResult:
     """The next page of the listing."""
     before = scan.progress
     page = await _ask_for_page(scan, list_repos_url(scan.pds, before.cursor))
@@ -57,8 +57,8 @@ async def list_page(scan: Scan) -> Stepped:
         if page.reason.blame is not Blame.LANE:
             # It may be the cursor that displeases: the next walk starts from the beginning.
             scan.progress = replace(before, is_open=False)
-        return Stepped(end=failed(page.reason, page.detail), outcome=page)
-    return Stepped([PageListed(page.repos, after_page(before, page), scan.take_done())])
+        return StepResult(end=failed(page.reason, page.detail), outcome=page)
+    return StepResult([PageListed(page.repos, after_page(before, page), scan.take_done())])
 
 
 def after_page(before: WalkProgress, page: ReposPage) -> WalkProgress:
@@ -118,7 +118,7 @@ def with_leads(scan: Scan, pending: int) -> WalkProgress | None:
     return replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
 
 
-async def follow_leads(scan: Scan) -> Stepped:
+async def follow_leads(scan: Scan) -> StepResult:
     """A page of those who have the next collection."""
     progress = scan.progress
     collection, *rest = progress.leads_todo
@@ -132,18 +132,18 @@ async def follow_leads(scan: Scan) -> Stepped:
         endless = await is_endless(scan, collection, [repo.did for repo in page.repos])
         progress = scan.progress
     if isinstance(endless, SliceEnd):
-        return Stepped(end=endless)
+        return StepResult(end=endless)
     if isinstance(page, Outcome) or endless or _is_circular(scan, page):
         missing = endless or (isinstance(page, Outcome) and is_missing(page))
         without = _without_leads(progress, "no" if missing else progress.by_collection)
         outcome = page if isinstance(page, Outcome) else Outcome(Reason.LOOP)
-        return Stepped([WalkSaved(without, scan.take_done())], outcome=outcome)
+        return StepResult([WalkSaved(without, scan.take_done())], outcome=outcome)
     if not page.cursor or not page.rows:
         after = replace(progress, leads_todo=tuple(rest), leads_cursor="")
     else:
         after = replace(progress, leads_cursor=page.cursor)
     after = replace(after, by_collection="yes")
-    return Stepped([LeadsListed(collection, [repo.did for repo in page.repos], after)])
+    return StepResult([LeadsListed(collection, [repo.did for repo in page.repos], after)])
 
 
 def _is_circular(scan: Scan, page: ReposPage) -> bool:

@@ -17,7 +17,7 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.observe.reports import chart
 from trawlnet.observe.reports.html import render
 from trawlnet.observe.reports.numbers import number
-from trawlnet.tables.registry.browse import Browsed, BrowseQuery, Sort
+from trawlnet.tables.registry.browse import BrowsePage, BrowseQuery, Sort
 from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.registry.stats import HourlyScans, Stats
 
@@ -43,7 +43,7 @@ class Search:
     """A search and its result; without a query there is no result."""
 
     wish: BrowseQuery = _ANYTHING
-    found: Browsed | None = None
+    found: BrowsePage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _summary(figures: PageFigures, search: Search) -> str:
     )
 
 
-def _pages(wish: BrowseQuery, found: Browsed) -> _RegistryPages:
+def _pages(wish: BrowseQuery, found: BrowsePage) -> _RegistryPages:
     last = -(-found.total // wish.size)
     links = []
     if wish.page > 1:

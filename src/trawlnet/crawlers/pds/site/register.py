@@ -17,7 +17,7 @@ from trawlnet.crawlers.pds.site.examine import HostFinding
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.tables.errors import TablesError
-from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.browse import BrowsePage, BrowseQuery
 from trawlnet.tables.registry.entry import BANNED, USERINFO
 from trawlnet.tables.registry.rules import EntryVerdict, PdsRow, PdsSource, PdsStatus, Registered
 from trawlnet.tables.registry.stats import Stats
@@ -46,7 +46,7 @@ class Books(Protocol):
     ) -> Answering[Sequence[PdsRow]]:
         """In the order of URLs, beyond the URL `after`."""
 
-    def browse(self, wish: BrowseQuery) -> Answering[Browsed]: ...
+    def browse(self, wish: BrowseQuery) -> Answering[BrowsePage]: ...
 
     def largest(self, limit: int = 10) -> Answering[Sequence[PdsRow]]: ...
 

@@ -22,7 +22,7 @@ from trawlnet.crawlers.pds.site.register import Books, Desk, ScanAccount
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.metrics.pds import RegistryMeter
 from trawlnet.tables.errors import TablesError, TablesUnreachable
-from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.browse import BrowsePage, BrowseQuery
 from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus, Registered
 from trawlnet.tables.registry.stats import Stats
 
@@ -141,7 +141,7 @@ class PromptBooks:
             )
         )
 
-    async def browse(self, wish: BrowseQuery) -> Browsed:
+    async def browse(self, wish: BrowseQuery) -> BrowsePage:
         return await self._soon(self._books.browse(wish))
 
     async def largest(self, limit: int = 10) -> Sequence[PdsRow]:

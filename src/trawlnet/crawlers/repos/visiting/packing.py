@@ -82,7 +82,7 @@ class PackRefused:
         return Outcome(self.reason, detail=clean(self.detail))
 
 
-def recipe(config: ReposConfig) -> PackOptions:
+def pack_options(config: ReposConfig) -> PackOptions:
     options = ExtractOptions(
         verify_hashes=config.verify is not Verify.OFF,
         keep_cids=config.keep_cids,
@@ -101,21 +101,21 @@ class RepoOwner:
     at_us: int  # When it was fetched.
 
 
-def usual_room(car: Buffer, recipe: PackOptions) -> int:
+def usual_room(car: Buffer, packing: PackOptions) -> int:
     """Bytes of memory with which all but odd repositories can be read."""
-    return min(max(_LEAST_ROOM, _ROOM * len(car)), most_room(car, recipe))
+    return min(max(_LEAST_ROOM, _ROOM * len(car)), most_room(car, packing))
 
 
-def most_room(car: Buffer, recipe: PackOptions) -> int:
+def most_room(car: Buffer, packing: PackOptions) -> int:
     """Beyond this one is refused: the work that a server can cause is in proportion to what it
     sends, since blocks are read once, and what is written for them takes this room."""
-    allowed = max(_ALWAYS_ALLOWED, int(recipe.expansion * len(car)))
-    return min(allowed, recipe.options.memory_limit)
+    allowed = max(_ALWAYS_ALLOWED, int(packing.expansion * len(car)))
+    return min(allowed, packing.options.memory_limit)
 
 
-def room_at_once(car: Buffer, recipe: PackOptions) -> int | None:
+def room_at_once(car: Buffer, packing: PackOptions) -> int | None:
     """Bytes of memory for one that is read on the event loop; None for one that must not be."""
-    if len(car) > _SMALL or recipe.zstd_level > _QUICK_LEVEL or backend() != "native":
+    if len(car) > _SMALL or packing.zstd_level > _QUICK_LEVEL or backend() != "native":
         return None
     return max(_SMALL_LEAST_ROOM, _SMALL_ROOM * len(car))
 
@@ -125,7 +125,7 @@ class CarReading(NamedTuple):
 
     car: Buffer
     whose: RepoOwner
-    recipe: PackOptions
+    packing: PackOptions
     room: int
 
 
@@ -136,19 +136,19 @@ def read_car(reading: CarReading) -> RepoBlock | Doubt | PackRefused:
 
 def read_cars(readings: Sequence[tuple[CarReading]]) -> list[RepoBlock | Doubt | PackRefused]:
     """The same for several of one crawl."""
-    recipe = readings[0][0].recipe
+    packing = readings[0][0].packing
     jobs = [
         PackJob(one.car, one.room, one.whose.pds, one.whose.at_us, _key_kept(one))
         for (one,) in readings
     ]
-    made = pack(jobs, recipe.options, recipe.zstd_level)
+    made = pack(jobs, packing.options, packing.zstd_level)
     return [_judged(one, packed) for (one,), packed in zip(readings, made, strict=True)]
 
 
 def _judged(
     reading: CarReading, packed: Packed | RepoError | ValueError
 ) -> RepoBlock | Doubt | PackRefused:
-    _, whose, recipe, _ = reading
+    _, whose, packing, _ = reading
     if isinstance(packed, RepoError):
         if packed.detail == LIMIT_REACHED:
             return _over_limit(reading)
@@ -167,12 +167,12 @@ def _judged(
         packed.unsigned_commit,
     )
     doubt = Doubt(block, packed.unsigned_commit, packed.signature)
-    return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
+    return doubt if packing.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
 
 
 def _key_kept(reading: CarReading) -> bytes:
     """The key that goes into the block: the one that its signature is about to be verified with."""
-    if not reading.recipe.options.proof or reading.recipe.verify is not Verify.FULL:
+    if not reading.packing.options.proof or reading.packing.verify is not Verify.FULL:
         return b""
     try:
         return key_bytes(parse_did_key(reading.whose.key))
@@ -186,12 +186,12 @@ def signed_by(block: RepoBlock, key: str) -> RepoBlock:
 
 
 def _over_limit(reading: CarReading) -> PackRefused:
-    car, _, recipe, room = reading
-    most = most_room(car, recipe)
-    if most == recipe.options.memory_limit:
+    car, _, packing, room = reading
+    most = most_room(car, packing)
+    if most == packing.options.memory_limit:
         key = "three times max_repo_size"
     else:
-        key = f"max_expansion is {recipe.expansion:g}"
+        key = f"max_expansion is {packing.expansion:g}"
     detail = f"{len(car)} bytes become more than {most} of JSON and index ({key})"
     return PackRefused(Reason.TOO_LARGE, detail, cramped=room < most)
 

@@ -64,14 +64,14 @@ class VisitPutOff:
 @dataclass(frozen=True, slots=True)
 class Visitor:
     http: Getter
-    whereabouts: AccountLocator
+    locator: AccountLocator
     rates: PdsRates
     archived: ArchiveCatalogue
     budget: MemoryBudget
     spills: Spills
     bodies: Bodies
     pool: Executor  # For what takes long.
-    recipe: PackOptions
+    packing: PackOptions
     limits: RequestLimits  # Of one getRepo.
     clock: Clock
     updates: bool = False  # Whoever made a task without a rev knows that there is something new.
@@ -82,9 +82,9 @@ class Visitor:
         found: Outcome | RepoIdentity | None = None
         home = lane_at(visit.pds)
         # On the lane of a directory, that is to be asked first: the server had failed.
-        if task.lane != home or self.whereabouts.gate.in_trouble(home):
+        if task.lane != home or self.locator.gate.in_trouble(home):
             # Before another failure there: whoever left a server that is gone is elsewhere.
-            found = await self.whereabouts.moved_since(visit, self.clock.now())
+            found = await self.locator.moved_since(visit, self.clock.now())
         if found is None:
             found = await self._try(visit, task, home)
             if isinstance(found, Outcome) and task.lane != home:
@@ -92,7 +92,7 @@ class Visitor:
         if isinstance(found, Outcome) and found.reason in INACTIVE:
             is_archived = self.archived.rev(visit.did) is not None
             now = self.clock.now()
-            moved = await self.whereabouts.moved_since(visit, now, is_archived=is_archived)
+            moved = await self.locator.moved_since(visit, now, is_archived=is_archived)
             if moved is None and is_archived:
                 # It may be back: what was said before the directory was asked is not enough.
                 found = await self._try(visit, task, home)
@@ -159,14 +159,14 @@ class Visitor:
         self, car: Buffer, visit: RepoVisit, ticket: Ticket
     ) -> RepoBlock | Outcome | RepoIdentity:
         whose = RepoOwner(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
-        room = room_at_once(car, self.recipe)
+        room = room_at_once(car, self.packing)
         if room is not None:
             await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
-            read = read_car(CarReading(car, whose, self.recipe, room))
+            read = read_car(CarReading(car, whose, self.packing, room))
         else:
-            read = await self._read(car, whose, usual_room(car, self.recipe), ticket)
+            read = await self._read(car, whose, usual_room(car, self.packing), ticket)
         if isinstance(read, PackRefused) and read.cramped:
-            read = await self._read(car, whose, most_room(car, self.recipe), ticket)
+            read = await self._read(car, whose, most_room(car, self.packing), ticket)
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
         return made.outcome() if isinstance(made, PackRefused) else made
 
@@ -174,14 +174,14 @@ class Visitor:
         self, car: Buffer, whose: RepoOwner, room: int, ticket: Ticket
     ) -> RepoBlock | Doubt | PackRefused:
         await ticket.begin(room)
-        reading = CarReading(car, whose, self.recipe, room)
+        reading = CarReading(car, whose, self.packing, room)
         return await asyncio.get_running_loop().run_in_executor(self.pool, read_car, reading)
 
     async def _second_look(
         self, doubt: Doubt, whose: RepoOwner
     ) -> RepoBlock | PackRefused | Outcome | RepoIdentity:
         """The key may be newer than what we were told: ask once more before refusing."""
-        identity = await self.whereabouts.resolved(whose.did)
+        identity = await self.locator.resolved(whose.did)
         if isinstance(identity, Outcome):
             return replace(identity, detail=f"no key to verify with: {identity.detail}")
         if is_signed(doubt, identity.key):

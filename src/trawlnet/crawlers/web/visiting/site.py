@@ -70,7 +70,7 @@ class Deployment:
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
-def alone(
+def single_process(
     config: WebConfig,
     workspace: Path,
     clock: Clock,

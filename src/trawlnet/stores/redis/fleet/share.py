@@ -30,7 +30,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakeResult:
     answer: PlaceAnswer
     want: Want | None = None  # The one that cannot be met.
 
@@ -50,12 +50,12 @@ class ShareKeys:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def take(self, key: str, wants: Sequence[Want]) -> Taken:
+    async def take(self, key: str, wants: Sequence[Want]) -> TakeResult:
         """Reserve all places or none, while the key is leased to us. Raises Fenced if it is
         not."""
         packed = [[want.counter, want.most, want.places] for want in wants]
         answer, number = await self._scripts.run("take", self._token, key, packed)
-        return Taken(PlaceAnswer(answer), wants[number - 1] if number else None)
+        return TakeResult(PlaceAnswer(answer), wants[number - 1] if number else None)
 
     async def turn(
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None
