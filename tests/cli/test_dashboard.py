@@ -44,9 +44,9 @@ def guarded(workspace: Path) -> Iterator[Dashboard]:
         yield running
 
 
-def order(site: Dashboard, deed: str, **more: str) -> str:
+def order(site: Dashboard, action: str, **more: str) -> str:
     """The fields of the form that asks, filled in by the page itself."""
-    asked = site.ask("GET", f"/ask?{urlencode({'crawler': 'web', 'do': deed, **more})}")
+    asked = site.ask("GET", f"/ask?{urlencode({'crawler': 'web', 'do': action, **more})}")
     assert asked.status == 200
     found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', asked.text)
     return urlencode(dict(found))
@@ -99,8 +99,8 @@ def test_a_question_about_events_ends(site: Dashboard) -> None:
 
 
 def test_asking_changes_nothing(site: Dashboard, workspace: Path) -> None:
-    for deed in ("pause", "drain", "resume", "retry"):
-        assert site.ask("GET", f"/ask?crawler=web&do={deed}").status == 200
+    for action in ("pause", "drain", "resume", "retry"):
+        assert site.ask("GET", f"/ask?crawler=web&do={action}").status == 200
     assert site.ask("GET", "/order?crawler=web&do=pause").status == 405
     assert not list(workspace.glob("pause*"))
     assert not list(workspace.glob("stop*"))
@@ -305,8 +305,8 @@ def test_a_crawl_obeys_its_dashboard_and_nothing_is_left_behind(
         assert url is not None
         site = Dashboard(url[1], crawl)
 
-        def tell(deed: str) -> None:
-            asked = site.ask("GET", f"/ask?crawler=repos&do={deed}").text
+        def tell(action: str) -> None:
+            asked = site.ask("GET", f"/ask?crawler=repos&do={action}").text
             found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', asked)
             assert site.ask("POST", "/order", urlencode(dict(found))).status == 303
 

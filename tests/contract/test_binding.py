@@ -18,7 +18,7 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.dashboard.place import CrawlPlace, Deed, DeedOrder, NotDone
+from trawlnet.observe.dashboard.place import Action, ActionOrder, CrawlPlace, NotDone
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.redis.work.store import RedisStore
 
@@ -106,9 +106,9 @@ def test_the_buttons_of_a_dashboard_do_not_touch_the_crawl_of_another_workspace(
         (workspace / "state" / "web").mkdir(parents=True)
         (workspace / "trawlnet.yaml").write_text(f"web:\n  redis_address: {url}\n")
 
-    async def press(place: CrawlPlace, deed: Deed) -> str:
+    async def press(place: CrawlPlace, action: Action) -> str:
         try:
-            return await place.obey(DeedOrder("web", deed))
+            return await place.obey(ActionOrder("web", action))
         except NotDone as refusal:
             return f"refused: {refusal}"
 
@@ -117,14 +117,14 @@ def test_the_buttons_of_a_dashboard_do_not_touch_the_crawl_of_another_workspace(
         store = await RedisStore.open(url, prefix="crawler:")
         await bind(store, one, "web")
         (own,), (foreign,) = places_of(one, clock), places_of(two, clock)
-        assert (await press(own, Deed.RETRY)).startswith("0 keys reopened")
+        assert (await press(own, Action.RETRY)).startswith("0 keys reopened")
         before = await store.ask("HGETALL", "wishes")
-        said = await press(foreign, Deed.RETRY)
+        said = await press(foreign, Action.RETRY)
         assert said.startswith("refused: Nothing was reopened: this Redis database holds the crawl")
         assert f"another workspace: {socket.gethostname()}:{one}" in said
         fleet = FleetPlace(url, "web", clock, two)
-        for deed in Deed:
-            assert "of another workspace" in await press(fleet, deed), deed
+        for action in Action:
+            assert "of another workspace" in await press(fleet, action), action
         assert await store.ask("HGETALL", "wishes") == before, "nothing was written"
         await fleet.close()
         await store.close()

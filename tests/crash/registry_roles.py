@@ -17,7 +17,7 @@ from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.due_source import DueSource
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota
+from trawlnet.crawlers.pds.schedule import BatchPlan, ClaimRules, RegistryStore
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -160,8 +160,8 @@ async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) 
 
     async def nothing() -> None: ...
 
-    rota = Rota(CONFIG.batch, CONFIG.scan_interval, once=True)
-    source = DueSource(store, clock, rota, asyncio.Event(), nothing)
+    plan = BatchPlan(CONFIG.batch, CONFIG.scan_interval, once=True)
+    source = DueSource(store, clock, plan, asyncio.Event(), nothing)
     handler, sink, gate = (
         ScanHandler(store.work),
         ScanSink(store.work),

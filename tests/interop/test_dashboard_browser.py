@@ -120,10 +120,10 @@ def _pause_and_resume(browser: webdriver.Chrome, workspace: Path) -> None:
 
 def _frontier(browser: webdriver.Chrome) -> None:
     def heads() -> list[str]:
-        return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#part-exhibits h2")]
+        return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#part-panels h2")]
 
     until(browser, lambda: heads() == ["Frontier by depth", "Frontier by host"], "the frontier")
-    table = "#part-exhibits details tbody"
+    table = "#part-panels details tbody"
     until(
         browser,
         lambda: browser.find_element(By.CSS_SELECTOR, table).get_attribute("textContent"),

@@ -37,10 +37,10 @@ def world(folder: Path, *arguments: object) -> Iterator[dict[str, Any]]:
         yield json.loads(program.out)
 
 
-def exhibit(browser: webdriver.Chrome, title: str) -> list[list[str]]:
+def panel(browser: webdriver.Chrome, title: str) -> list[list[str]]:
     """The rows of its table, whether that is open or not."""
     found = browser.execute_script(
-        "return [...document.querySelectorAll('#part-exhibits figure')]"
+        "return [...document.querySelectorAll('#part-panels figure')]"
         ".filter(f => f.querySelector('h2').textContent === arguments[0])"
         ".flatMap(f => [...f.querySelectorAll('tbody tr')])"
         ".map(row => [...row.children].map(cell => cell.textContent))",
@@ -84,17 +84,17 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             until(browser, lambda: standing(browser) == "running", "the crawl")
 
             def shows_the_crew() -> bool:
-                newest = exhibit(browser, "Decisions")[0]
+                newest = panel(browser, "Decisions")[0]
                 return tile(browser, "tasks in flight").split(" of ")[1] == newest[1]
 
             def judged() -> list[list[str]]:
-                return [row for row in exhibit(browser, "Decisions") if row[4][:1].isdigit()]
+                return [row for row in panel(browser, "Decisions") if row[4][:1].isdigit()]
 
             until(browser, judged, "a decision that was measured", LONG)
             at, workers, rate, expected, measured, why = judged()[0]
             assert len(at) == len("12:00:00") and int(workers) > 0 and why
             assert min(float(n.replace(",", "")) for n in (rate, expected, measured)) >= 0.0
-            assert any(row[2] for row in exhibit(browser, "Ids per second: expected and measured"))
+            assert any(row[2] for row in panel(browser, "Ids per second: expected and measured"))
             until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
             until(browser, shows_the_crew, "as many places as the pilot has decided on")
             enough_to_see(browser)
@@ -118,19 +118,19 @@ def test_pds_show_the_registry_and_lead_to_it(browser: webdriver.Chrome, tmp_pat
         ):
             browser.get(site.url)
             until(browser, lambda: standing(browser) == "running", "the crawl")
-            until(browser, lambda: len(exhibit(browser, "Registry by status")) > 1, "scans", LONG)
+            until(browser, lambda: len(panel(browser, "Registry by status")) > 1, "scans", LONG)
             until(browser, lambda: len(network["pds"]) == _sum(browser, "status"), "all of it")
             assert _sum(browser, "source") == len(network["pds"])
             enough_to_see(browser)
             well_shown(browser, "dashboard-pds")
-            follow(browser, "#part-exhibits .more a")
+            follow(browser, "#part-panels .more a")
             assert browser.current_url.endswith("/registry/")
             assert f"{len(network['pds'])}" in browser.find_element(By.TAG_NAME, "main").text
 
 
 def _sum(browser: webdriver.Chrome, what: str) -> int:
     """Of a chart of bars: a name, the bar, a number, a share."""
-    return sum(int(row[2].replace(",", "")) for row in exhibit(browser, f"Registry by {what}"))
+    return sum(int(row[2].replace(",", "")) for row in panel(browser, f"Registry by {what}"))
 
 
 def _begun(crawl: Any, workspace: Path) -> Path:

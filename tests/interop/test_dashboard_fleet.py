@@ -50,7 +50,7 @@ def test_a_fleet_is_watched_paused_frozen_drained_and_retried(
 def shards(browser: webdriver.Chrome) -> dict[str, list[str]]:
     """By number: state, where, pid, attempts/s, in flight, memory, last report."""
     found = browser.execute_script(
-        "return [...document.querySelectorAll('#part-exhibits figure')]"
+        "return [...document.querySelectorAll('#part-panels figure')]"
         ".filter(f => f.querySelector('h2').textContent === 'Shards of the fleet')"
         ".flatMap(f => [...f.querySelectorAll('tbody tr')])"
         ".map(row => [...row.children].map(cell => cell.textContent))"

@@ -69,7 +69,7 @@ def test_the_page_shows_the_figures_of_the_registry(
 ) -> None:
     show(browser, WIDE)
     browser.get(site.url)
-    stats = site.run(site.registry.stats(site.site.desk.clock.now()))
+    stats = site.run(site.registry.stats(site.site.service.clock.now()))
     assert browser.find_element(By.CSS_SELECTOR, "h1 .number").text == f"{stats.total:,}"
     shown = {
         tile.find_element(By.TAG_NAME, "a").get_attribute("href").partition("status=")[2]: tile
@@ -91,7 +91,7 @@ def test_the_picture_and_the_table_behind_it_agree(
 ) -> None:
     show(browser, WIDE)
     browser.get(site.url)
-    stats = site.run(site.registry.stats(site.site.desk.clock.now()))
+    stats = site.run(site.registry.stats(site.site.service.clock.now()))
     browser.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
     rows = browser.find_elements(By.CSS_SELECTOR, "details tbody tr")
     cells = [[int(td.text) for td in row.find_elements(By.TAG_NAME, "td")] for row in rows]
@@ -125,7 +125,7 @@ def test_results_go_on_on_the_next_page(site: Running, browser: webdriver.Chrome
             break
         browser.execute_script("arguments[0].focus()", more[0])
         send(browser, Keys.ENTER)
-    stats = site.run(site.registry.stats(site.site.desk.clock.now()))
+    stats = site.run(site.registry.stats(site.site.service.clock.now()))
     assert len(seen) == len(set(seen)) == stats.by_status[PdsStatus.NO_CHIVE_RECORDS]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pds.slices import SimSlice
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.scanning.claimed import ClaimContext, scan_account
 from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_each
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.gate import Gate
@@ -37,9 +37,9 @@ class Office:
     spans: list[tuple[str, float, float]] = field(default_factory=list)  # Who asked, from, until.
     slices: int = 3
 
-    def bench(self, owner: str, waits: list[float] | None = None) -> Bench:
+    def bench(self, owner: str, waits: list[float] | None = None) -> ClaimContext:
         told = waits if waits is not None else []
-        return Bench(
+        return ClaimContext(
             self.registry,
             self.clock,
             owner,

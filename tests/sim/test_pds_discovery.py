@@ -25,7 +25,7 @@ from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.crawlers.pds.discovery.mentions import from_dids
 from trawlnet.crawlers.pds.discovery.plc import from_plc
 from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
-from trawlnet.crawlers.pds.scanning.claimed import Bench
+from trawlnet.crawlers.pds.scanning.claimed import ClaimContext
 from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_batch
 from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.engine.gate import Gate
@@ -351,7 +351,7 @@ def test_whoever_named_it_a_name_with_a_private_address_is_not_scanned(
             entered = await kit.registry.register("https://pds.net-a.org", source, now=0.0)
             parts, told = await scan_parts(kit), []
             scans = NamedScans(
-                Bench(kit.registry, clock, "me", lease(config)),
+                ClaimContext(kit.registry, clock, "me", lease(config)),
                 kit.gate,
                 lambda url, owner: ScanSlice(parts, url, owner, clock.now() + 60.0),
             )

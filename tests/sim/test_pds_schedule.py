@@ -24,7 +24,7 @@ from trawlnet.crawlers.pds.due_source import DueSource
 from trawlnet.crawlers.pds.scanning.claimed import NEXT_FOR
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota
+from trawlnet.crawlers.pds.schedule import BatchPlan, ClaimRules, RegistryStore
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -86,11 +86,11 @@ class Hall:
         )
         self.store = store
         interval, at_once = config.scan_interval, config.concurrency
-        rota = Rota(config.batch, interval, config.once, resumed=at_once)
+        plan = BatchPlan(config.batch, interval, config.once, resumed=at_once)
         discovered = asyncio.Event()
         finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
         rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)
-        source = DueSource(store, self.clock, rota, discovered, rounds.once)
+        source = DueSource(store, self.clock, plan, discovered, rounds.once)
         parts = Parts(
             Feed(source, None),
             store,

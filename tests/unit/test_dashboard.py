@@ -19,11 +19,11 @@ from trawlnet.observe.dashboard.door import DoorKeys, is_own_page
 from trawlnet.observe.dashboard.events import Face, difference, question_of
 from trawlnet.observe.dashboard.lanes import PAGE_ROWS, LaneQuery, choose, wish_of
 from trawlnet.observe.dashboard.place import (
+    Action,
+    ActionOrder,
     CrawlCondition,
     CrawlerFacts,
     CrawlView,
-    Deed,
-    DeedOrder,
     order_of,
 )
 from trawlnet.observe.dashboard.words import UNKNOWN
@@ -245,7 +245,7 @@ def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) 
     stop.write_text("by hand")
     over.sweep()
     assert stop.exists()
-    asyncio.run(over.obey(DeedOrder("web", Deed.DRAIN)))
+    asyncio.run(over.obey(ActionOrder("web", Action.DRAIN)))
     running.sweep()
     assert stop.exists()
     over.sweep()
@@ -253,20 +253,20 @@ def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason", "order"),
+    ("action", "reason", "order"),
     [
-        ("pause", "", Deed.PAUSE),
-        ("retry", "timeout", Deed.RETRY),
+        ("pause", "", Action.PAUSE),
+        ("retry", "timeout", Action.RETRY),
         ("retry", "../../x", None),
         ("reset", "", None),
         ("", "", None),
     ],
 )
-def test_only_known_deeds_and_known_reasons_are_orders(
-    deed: str, reason: str, order: Deed | None
+def test_only_known_actions_and_known_reasons_are_orders(
+    action: str, reason: str, order: Action | None
 ) -> None:
-    made = order_of("web", deed, reason)
-    assert (made and made.deed) == order
+    made = order_of("web", action, reason)
+    assert (made and made.action) == order
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from trawlnet.crawlers.pds.site.page import (
     single,
 )
 from trawlnet.crawlers.pds.site.register import domain_of
-from trawlnet.crawlers.pds.site.serving import PromptBooks, desk_manners
+from trawlnet.crawlers.pds.site.serving import PromptBooks, service_manners
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.reports import chart
 from trawlnet.tables.errors import TablesUnreachable
@@ -164,9 +164,9 @@ def test_hours_without_a_scan_are_there_too() -> None:
 
 @pytest.mark.parametrize("per_minute", [0.5, 1.0, 1.9, 10.0, 60.0, 6000.0])
 def test_the_desk_asks_no_more_often_than_it_may(per_minute: float) -> None:
-    desk = desk_manners(Manners(rate=per_minute / 60.0))
-    assert 0.0 < desk.rate <= per_minute / 60.0
-    assert desk.burst == 1 or desk.burst + desk.rate * 60.0 <= per_minute + 1e-6
+    service = service_manners(Manners(rate=per_minute / 60.0))
+    assert 0.0 < service.rate <= per_minute / 60.0
+    assert service.burst == 1 or service.burst + service.rate * 60.0 <= per_minute + 1e-6
 
 
 def test_the_description_shows_each_operation() -> None:

@@ -14,12 +14,12 @@ from trawlnet.observe.dashboard.events import Face, Question
 from trawlnet.observe.dashboard.following import following
 from trawlnet.observe.dashboard.lanes import LaneQuery, choose
 from trawlnet.observe.dashboard.place import (
+    Action,
     CrawlCondition,
     CrawlerFacts,
     CrawlView,
-    Deed,
     Draw,
-    Exhibit,
+    Panel,
 )
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable
@@ -89,16 +89,16 @@ def dashboard_page(rng: random.Random) -> str:
     question = Question("repos", LaneQuery(), rng.choice(("hour", "day", "season")))
     chosen = choose(look.lanes.rows, question.wish)
     told = CrawlerFacts(
-        {"total_crawled": any_number(rng), "directory": any_name(rng)}, _exhibits(rng)
+        {"total_crawled": any_number(rng), "directory": any_name(rng)}, _panels(rng)
     )
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
-        "deeds": parts.deeds(look),
+        "actions": parts.actions(look),
         "tiles": parts.tiles(look),
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),
-        "exhibits": parts.exhibits(told),
+        "panels": parts.panels(told),
         "live": following(_live(rng)),
         "facts": parts.facts(told),
         "lane-heads": parts.lane_heads(question.wish, question.query),
@@ -165,7 +165,7 @@ def _look(rng: random.Random) -> CrawlView:
         lanes=LaneTable(rows, left_out=any_number(rng)),
         yields={"repos": any_number(rng), "records": any_number(rng), "bytes": any_number(rng)},
         eta=rng.random() * 10 ** rng.randrange(9),
-        deeds=(Deed.PAUSE, Deed.DRAIN),
+        actions=(Action.PAUSE, Action.DRAIN),
     )
 
 
@@ -197,12 +197,12 @@ def _lane(rng: random.Random) -> LaneRow:
     )  # fmt: skip
 
 
-def _exhibits(rng: random.Random) -> list[Exhibit]:
+def _panels(rng: random.Random) -> list[Panel]:
     names = [(any_name(rng), any_number(rng)) for _ in range(6)]
     return [
-        Exhibit("Frontier by host", ["host", "open"], names, Draw.BARS, "What is open, by host"),
-        Exhibit("Frontier by depth", ["depth", "open"], names, Draw.COLUMNS, "By depth"),
-        Exhibit(
+        Panel("Frontier by host", ["host", "open"], names, Draw.BARS, "What is open, by host"),
+        Panel("Frontier by depth", ["depth", "open"], names, Draw.COLUMNS, "By depth"),
+        Panel(
             "Shards", ["shard", "lanes", "open", "done", "state"],
             [(n, any_number(rng), any_number(rng), any_number(rng), "alive") for n in range(4)],
         ),

@@ -17,13 +17,13 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
 from trawlnet.fleet.telling import unpacked
 from trawlnet.observe.dashboard.place import (
+    Action,
+    ActionOrder,
     CrawlCondition,
     CrawlerFacts,
     CrawlView,
-    Deed,
-    DeedOrder,
-    Exhibit,
     NotDone,
+    Panel,
     Unreadable,
 )
 from trawlnet.observe.dashboard.words import UNKNOWN, lasting
@@ -59,7 +59,7 @@ class FleetPlace:
     def __init__(self, url: str, crawler: str, clock: Clock, workspace: Path) -> None:
         self.crawler = crawler
         self._workspace = workspace  # Whose dashboard this is; it need not exist.
-        self.can = frozenset(Deed)
+        self.can = frozenset(Action)
         self._clock = clock
         self._trouble = ""
         self._silent_until = 0.0
@@ -97,7 +97,7 @@ class FleetPlace:
             lanes=self._lanes,
             yields=yields_of(at_work),
             eta=eta,
-            deeds=_DEEDS.get(standing, ()),
+            actions=_ACTIONS.get(standing, ()),
         )
 
     async def facts(self) -> CrawlerFacts:
@@ -107,16 +107,16 @@ class FleetPlace:
             waiting = await keys.window.parts()
         facts = {"word": str(plan.word), "shards": plan.shards, "run": plan.run}
         facts["parts to be composed"] = waiting
-        exhibits = [_shards(plan, heard)]
+        panels = [_shards(plan, heard)]
         if lines:
-            exhibits.append(_composed(self.crawler, lines))
-        return CrawlerFacts(facts, exhibits, keeps=1.0, leads=True)
+            panels.append(_composed(self.crawler, lines))
+        return CrawlerFacts(facts, panels, keeps=1.0, leads=True)
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         async with self._connected() as (keys, _):
             return await read_fleet_history(keys.window, since, most)
 
-    async def obey(self, order: DeedOrder) -> str:
+    async def obey(self, order: ActionOrder) -> str:
         try:
             async with self._connected() as (keys, store):
                 await self._refuse_if_foreign(keys, order)
@@ -124,9 +124,9 @@ class FleetPlace:
         except Unreadable as error:
             raise NotDone(f"Nothing was done: {error}.") from error
 
-    async def _refuse_if_foreign(self, keys: FleetKeys, order: DeedOrder) -> None:
+    async def _refuse_if_foreign(self, keys: FleetKeys, order: ActionOrder) -> None:
         """`retry` asks whose keys these are, wherever it is typed; a fleet obeys everybody."""
-        if order.deed is not Deed.RETRY and (await keys.plan()).version:
+        if order.action is not Action.RETRY and (await keys.plan()).version:
             return
         if held := await other_holder(self._url, self._workspace, self.crawler):
             raise NotDone(f"Nothing was done: {of_another(held)}.")
@@ -156,10 +156,10 @@ class FleetPlace:
             raise Unreadable(error.message) from error
 
 
-_DEEDS = {
-    CrawlCondition.RUNNING: (Deed.PAUSE, Deed.DRAIN, Deed.STOP),
-    CrawlCondition.PAUSED: (Deed.RESUME, Deed.DRAIN, Deed.STOP),
-    CrawlCondition.DRAINING: (Deed.STOP,),
+_ACTIONS = {
+    CrawlCondition.RUNNING: (Action.PAUSE, Action.DRAIN, Action.STOP),
+    CrawlCondition.PAUSED: (Action.RESUME, Action.DRAIN, Action.STOP),
+    CrawlCondition.DRAINING: (Action.STOP,),
 }
 
 
@@ -216,31 +216,31 @@ def merged(
     return list(found.values())
 
 
-async def _obey(keys: FleetKeys, store: RedisStore, order: DeedOrder) -> str:
-    match order.deed:
-        case Deed.PAUSE:
+async def _obey(keys: FleetKeys, store: RedisStore, order: ActionOrder) -> str:
+    match order.action:
+        case Action.PAUSE:
             await keys.window.wish(paused=True)
             return "Paused: tasks in flight finish, no new task starts."
-        case Deed.RESUME:
+        case Action.RESUME:
             await keys.window.wish(paused=False)
             return "Resumed."
-        case Deed.RETRY:
+        case Action.RETRY:
             count = await store.retry(order.reason)
             return f"{count:,} keys reopened; the shards that own their hosts try them again."
-        case Deed.DRAIN | Deed.STOP:
+        case Action.DRAIN | Action.STOP:
             if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
                 raise NotDone("Nothing was done: the fleet is not running.")
             # A paused fleet would never finish its tasks in flight.
             await keys.window.wish(paused=False)
-            await keys.change(word=order.deed.value)
-            return f"Sent to the fleet: {order.deed}."
+            await keys.change(word=order.action.value)
+            return f"Sent to the fleet: {order.action}."
 
 
-def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
+def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Panel:
     # After the fleet was scaled down, a further shard may still be finishing.
     rows = [shard_row(n, heard.get(n)) for n in sorted({*range(plan.shards), *heard})]
     well = sum(row[1] in _WELL for row in rows)
-    return Exhibit(
+    return Panel(
         "Shards of the fleet",
         ("", "state", "where", "pid", "attempts/s", "in flight", "memory", "last report"),
         rows,
@@ -287,12 +287,12 @@ def _ago(age: float) -> str:
     return "long ago" if age > _LONG_AGO else f"{lasting(age)} ago"
 
 
-def _composed(crawler: str, lines: Sequence[bytes]) -> Exhibit:
+def _composed(crawler: str, lines: Sequence[bytes]) -> Panel:
     file, what = ("segment", "repos") if crawler == "repos" else ("log", "captures")
     rows = [_line(json.loads(line), file, what) for line in reversed(lines)]
     note = f"The newest {_FEW} lines of the manifest."
     heads = (file, what, "parts", "made by")
-    return Exhibit("Archive", heads, rows, note=note)
+    return Panel("Archive", heads, rows, note=note)
 
 
 def _line(line: Mapping[str, Any], file: str, what: str) -> Sequence[object]:

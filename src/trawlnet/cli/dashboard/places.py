@@ -13,7 +13,7 @@ from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.workspace import Workspace, holder, locked, shown
 from trawlnet.cli.crawl.crawler import Crawler, of_another
 from trawlnet.cli.crawl.status import status_row
-from trawlnet.cli.dashboard.exhibits import exhibits_of
+from trawlnet.cli.dashboard.panels import panels_of
 from trawlnet.cli.ids.crawler import IDS
 from trawlnet.cli.pds.crawler import PDS
 from trawlnet.cli.repos.crawler import REPOS
@@ -132,8 +132,8 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
     async def facts() -> CrawlerFacts:
         with _read():
             found = await crawler.facts(config(), workspace.path)
-            exhibits = await exhibits_of(crawler.name, config(), workspace, found)
-            return CrawlerFacts(found, exhibits, leads=crawler is PDS)
+            panels = await panels_of(crawler.name, config(), workspace, found)
+            return CrawlerFacts(found, panels, leads=crawler is PDS)
 
     async def retry(reason: Reason | None) -> int:
         with _read(), locked(workspace):

@@ -23,7 +23,7 @@ from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig, gap, lease
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.crawlers.pds.registry_place import state_folder
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.scanning.claimed import ClaimContext, scan_account
 from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_batch, scan_each
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
 from trawlnet.crawlers.pds.scanning.presence import present, release_dead
@@ -136,9 +136,9 @@ async def _scan(
     urls = wish.urls
     # The PDSes are claimed and finished one after the other, so one claim name is enough.
     name, held = owner(clock), lease(config)
-    bench = Bench(kit.registry, clock, name, held, gap(config), _tell_wait)
+    context = ClaimContext(kit.registry, clock, name, held, gap(config), _tell_wait)
     scans = NamedScans(
-        bench,
+        context,
         kit.gate,
         lambda url, owner: ScanSlice(parts, url, owner, clock.now() + config.scan_timeout),
         config.concurrency,
@@ -149,7 +149,7 @@ async def _scan(
     await release_dead(kit.registry, state, clock.now())
     with present(state, name):
         if wish.did is not None:
-            tell(urls[0], await _account(bench, parts, config, wish))
+            tell(urls[0], await _account(context, parts, config, wish))
         elif urls:
             await scan_each(scans, urls, tell)
         else:
@@ -157,18 +157,20 @@ async def _scan(
 
 
 async def _account(
-    bench: Bench, parts: ScanParts, config: PdsConfig, wish: _ScanRequest
+    context: ClaimContext, parts: ScanParts, config: PdsConfig, wish: _ScanRequest
 ) -> ScanResult | str:
-    clock, did = bench.clock, wish.did or ""
+    clock, did = context.clock, wish.did or ""
     seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS
     whole = replace(parts, limits=replace(parts.limits, records=_ACCOUNT_RECORDS))
     bounded = parts if wish.one_slice else whole
-    bench = bench if wish.one_slice else replace(bench, lease=_ACCOUNT_SECONDS)
+    context = context if wish.one_slice else replace(context, lease=_ACCOUNT_SECONDS)
 
     async def scan(url: str) -> ScanResult:
-        return await scan_did(bounded, url, did, lease=bench.owner, deadline=clock.now() + seconds)
+        return await scan_did(
+            bounded, url, did, lease=context.owner, deadline=clock.now() + seconds
+        )
 
-    return await scan_account(bench, wish.urls[0], scan, clock.now() + lease(config))
+    return await scan_account(context, wish.urls[0], scan, clock.now() + lease(config))
 
 
 def _tell_wait(url: str, seconds: float) -> None:

@@ -28,7 +28,7 @@ from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
-from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, Rota, StoreHooks
+from trawlnet.crawlers.pds.schedule import BatchPlan, ClaimRules, RegistryStore, StoreHooks
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
@@ -141,8 +141,8 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     sources = wanted(config, workspace)
     rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
     which = Which(config.skip_relay_connected, scope=scans.routes.scope.digest)
-    rota = Rota(config.batch, config.scan_interval, config.once, which, config.concurrency)
-    source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
+    plan = BatchPlan(config.batch, config.scan_interval, config.once, which, config.concurrency)
+    source = DueSource(store, clock, plan, discovered, rounds.once if config.once else _nothing)
     parts = Parts(
         Feed(source, None),
         store,
@@ -161,7 +161,7 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
             return
         ground = LookGround(kit.registry, store, scans, kit.metrics)
         async with following(config, ground, sources.relays) as follower:
-            follower.desk.on_rescan = discovered.set
+            follower.scheduler.on_rescan = discovered.set
             yield follower.beside(parts, source)
     finally:
         await store.close()

@@ -39,7 +39,7 @@ _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registr
 
 
 @dataclass(frozen=True, slots=True)
-class Rota:
+class BatchPlan:
     """How many PDSes are scanned, and when."""
 
     batch: int
@@ -183,17 +183,17 @@ class RegistryStore:
         due = 0.0 if row.last_try_at is None else row.last_try_at + self._rules.gap
         return Task(row.pds_url, lane_of(row.pds_url), due=due, score=row.order)
 
-    async def next_begun(self, rota: Rota) -> float:
+    async def next_begun(self, plan: BatchPlan) -> float:
         """When an interrupted scan may continue; infinity if there is none. With `once`, the crawl
         does not wait for servers that asked to wait, but for other processes: one of them may die,
         or leave a scan to continue."""
-        due = await self.patiently(lambda: self._next_due(rota, self._clock.now()))
+        due = await self.patiently(lambda: self._next_due(plan, self._clock.now()))
         return math.inf if due is None else due
 
-    async def _next_due(self, rota: Rota, now: float) -> float | None:
-        if rota.once:
-            return await self._registry.next_once(now, rota.which, now + _LOOK_AGAIN)
-        return await self._registry.next_begun(now, rota.which)
+    async def _next_due(self, plan: BatchPlan, now: float) -> float | None:
+        if plan.once:
+            return await self._registry.next_once(now, plan.which, now + _LOOK_AGAIN)
+        return await self._registry.next_begun(now, plan.which)
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         return await self.work.lanes(after, limit)

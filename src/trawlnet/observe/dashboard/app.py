@@ -21,7 +21,7 @@ from trawlnet.observe.dashboard import page
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, DoorKeys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
-from trawlnet.observe.dashboard.place import DeedOrder, NotDone, order_of
+from trawlnet.observe.dashboard.place import ActionOrder, NotDone, order_of
 from trawlnet.observe.reports import page as report
 
 log = logging.getLogger(__name__)
@@ -94,17 +94,17 @@ class _Pages:
         try:
             reply = await self.site.board.obey(order)
         except NotDone as error:
-            log.warning("order", extra={"deed": order.deed, "reply": str(error)})
+            log.warning("order", extra={"action": order.action, "reply": str(error)})
             raise HTTPException(409, str(error)) from None
-        log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "reply": reply})
-        query = urlencode({"crawler": order.crawler, "done": order.deed})
+        log.info("order", extra={"action": order.action, "crawler": order.crawler, "reply": reply})
+        query = urlencode({"crawler": order.crawler, "done": order.action})
         return RedirectResponse(f"/?{query}", 303)
 
-    def _order(self, fields: Mapping[str, str]) -> DeedOrder:
+    def _order(self, fields: Mapping[str, str]) -> ActionOrder:
         crawler = fields.get("crawler", "")
         order = order_of(crawler, fields.get("do", ""), fields.get("reason", ""))
         place = self.site.board.places.get(crawler)
-        if order is None or place is None or order.deed not in place.can:
+        if order is None or place is None or order.action not in place.can:
             raise HTTPException(400, "This crawl has no such action.")
         return order
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.charts import POINTS, SPANS
 from trawlnet.observe.dashboard.place import (
+    ActionOrder,
     CrawlCondition,
     CrawlerFacts,
     CrawlPlace,
     CrawlView,
-    DeedOrder,
     Unreadable,
 )
 from trawlnet.observe.history import Sample
@@ -47,7 +47,7 @@ class Board:
         self.clock = clock
         self.places: dict[str, CrawlPlace] = {}
         self._find = find
-        self._desks: dict[str, _CrawlCache] = {}
+        self._caches: dict[str, _CrawlCache] = {}
         self.look_around()
 
     def look_around(self) -> None:
@@ -56,57 +56,57 @@ class Board:
             place.crawler: self.places.get(place.crawler, place) for place in self._find()
         }
         for crawler in self.places:
-            self._desks.setdefault(crawler, _CrawlCache())
+            self._caches.setdefault(crawler, _CrawlCache())
 
     async def look(self, crawler: str) -> CrawlView:
         """At most a second old. Tells the crawl that a dashboard watches."""
-        desk, place = self._desks[crawler], self.places[crawler]
-        async with desk.looking:
+        cache, place = self._caches[crawler], self.places[crawler]
+        async with cache.looking:
             now = self.clock.now()
-            if desk.look is None or now >= desk.looked_until:
+            if cache.look is None or now >= cache.looked_until:
                 try:
-                    desk.look = await place.look(now)
+                    cache.look = await place.look(now)
                 except Unreadable as error:
                     log.warning("figures not read", extra={"crawler": crawler, "error": str(error)})
-                    desk.look = desk.look or _nothing_of(crawler, now)
-                    desk.look = replace(desk.look, now=now)
-                desk.looked_until = now + _LOOK_EVERY
-            return desk.look
+                    cache.look = cache.look or _nothing_of(crawler, now)
+                    cache.look = replace(cache.look, now=now)
+                cache.looked_until = now + _LOOK_EVERY
+            return cache.look
 
     async def facts(self, crawler: str) -> CrawlerFacts:
         """While one viewer waits for fresh facts, the others get the old ones."""
-        desk, place = self._desks[crawler], self.places[crawler]
-        if desk.reading.locked() and desk.facts_until:
-            return desk.facts
-        async with desk.reading:
+        cache, place = self._caches[crawler], self.places[crawler]
+        if cache.reading.locked() and cache.facts_until:
+            return cache.facts
+        async with cache.reading:
             now = self.clock.now()
-            if now >= desk.facts_until:
+            if now >= cache.facts_until:
                 try:
-                    desk.facts = await place.facts()
+                    cache.facts = await place.facts()
                 except Unreadable as error:
                     log.warning("facts not read", extra={"crawler": crawler, "error": str(error)})
                 took = self.clock.now() - now
-                desk.facts_until = self.clock.now() + max(desk.facts.keeps, _COST * took)
-            return desk.facts
+                cache.facts_until = self.clock.now() + max(cache.facts.keeps, _COST * took)
+            return cache.facts
 
     async def history(self, look: CrawlView, span: str) -> Sequence[Sample]:
         """The span before now, or before the end of a crawl that has ended."""
         crawler, now = look.crawler, self.clock.now()
-        desk = self._desks[crawler]
-        until, samples = desk.samples.get(span, (0.0, ()))
+        cache = self._caches[crawler]
+        until, samples = cache.samples.get(span, (0.0, ()))
         if now >= until:
             end = now if look.standing.at_work or look.as_of is None else look.as_of
             try:
                 samples = await self.places[crawler].history(end - SPANS[span][1], POINTS)
             except Unreadable as error:
                 log.warning("history not read", extra={"crawler": crawler, "error": str(error)})
-            desk.samples[span] = (now + _HISTORY_EVERY, samples)
+            cache.samples[span] = (now + _HISTORY_EVERY, samples)
         return _with_now(samples, look) if len(samples) < _FEW else samples
 
-    async def obey(self, order: DeedOrder) -> str:
+    async def obey(self, order: ActionOrder) -> str:
         reply = await self.places[order.crawler].obey(order)
         # Drop the cache, so that the viewer sees the effect of the command.
-        self._desks[order.crawler] = _CrawlCache()
+        self._caches[order.crawler] = _CrawlCache()
         return reply
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from trawlnet.observe.dashboard.place import Draw, Exhibit
+from trawlnet.observe.dashboard.place import Draw, Panel
 from trawlnet.observe.history import Sample
 from trawlnet.observe.reports import chart
 
@@ -82,45 +82,45 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
     return made
 
 
-def drawn(exhibit: Exhibit) -> Markup:
-    return _DRAWN[exhibit.draw](exhibit)
+def drawn(panel: Panel) -> Markup:
+    return _DRAWN[panel.draw](panel)
 
 
-def _bars(exhibit: Exhibit) -> Markup:
-    column = chart.ExtraColumn(exhibit.heads[1], exhibit.unit)
-    rows, first = _pairs(exhibit), exhibit.heads[0]
-    return chart.bars(exhibit.title, rows, column, first=first, note=exhibit.note)
+def _bars(panel: Panel) -> Markup:
+    column = chart.ExtraColumn(panel.heads[1], panel.unit)
+    rows, first = _pairs(panel), panel.heads[0]
+    return chart.bars(panel.title, rows, column, first=first, note=panel.note)
 
 
-def _columns(exhibit: Exhibit) -> Markup:
-    column = chart.ExtraColumn(exhibit.heads[1], exhibit.unit)
-    rows, first = _pairs(exhibit), exhibit.heads[0]
-    note, title = exhibit.note, exhibit.title
+def _columns(panel: Panel) -> Markup:
+    column = chart.ExtraColumn(panel.heads[1], panel.unit)
+    rows, first = _pairs(panel), panel.heads[0]
+    note, title = panel.note, panel.title
     return chart.columns(title, rows, column, first=first, note=note, letter=_LETTER)
 
 
-def _lines(exhibit: Exhibit) -> Markup:
-    first, *names = exhibit.heads
-    places = [str(row[0]) for row in exhibit.rows]
+def _lines(panel: Panel) -> Markup:
+    first, *names = panel.heads
+    places = [str(row[0]) for row in panel.rows]
     series = {
-        name: [_number(row[n]) for row in exhibit.rows] for n, name in enumerate(names, start=1)
+        name: [_number(row[n]) for row in panel.rows] for n, name in enumerate(names, start=1)
     }
     return chart.lines(
-        exhibit.title, places, series, exhibit.unit,
-        first=first, note=exhibit.note, letter=_LETTER,
+        panel.title, places, series, panel.unit,
+        first=first, note=panel.note, letter=_LETTER,
     )  # fmt: skip
 
 
-def _pairs(exhibit: Exhibit) -> list[tuple[str, float]]:
-    return [(str(row[0]), _number(row[1]) or 0.0) for row in exhibit.rows]
+def _pairs(panel: Panel) -> list[tuple[str, float]]:
+    return [(str(row[0]), _number(row[1]) or 0.0) for row in panel.rows]
 
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _table(exhibit: Exhibit) -> Markup:
-    return chart.table(exhibit.title, exhibit.heads, exhibit.rows, note=exhibit.note)
+def _table(panel: Panel) -> Markup:
+    return chart.table(panel.title, panel.heads, panel.rows, note=panel.note)
 
 
 _DRAWN = {Draw.BARS: _bars, Draw.COLUMNS: _columns, Draw.LINES: _lines, Draw.TABLE: _table}

@@ -42,7 +42,7 @@ class Face:
     look: CrawlView
     parts: Mapping[str, Markup]
     lanes: Mapping[str, Markup]  # Rows by id, in their order.
-    leads: bool = False  # Whether the exhibits come before the hosts.
+    leads: bool = False  # Whether the panels come before the hosts.
 
 
 def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
@@ -64,11 +64,11 @@ async def face_of(board: Board, question: Question) -> Face:
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
-        "deeds": parts.deeds(look),
+        "actions": parts.actions(look),
         "tiles": parts.tiles(look),
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),
-        "exhibits": parts.exhibits(about),
+        "panels": parts.panels(about),
         "facts": parts.facts(about),
         "lane-heads": parts.lane_heads(question.wish, query),
         "lane-pages": parts.lane_pages(look, chosen, question.wish, query),

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from trawlnet.observe.dashboard.charts import SPANS
 from trawlnet.observe.dashboard.events import Face, Question
-from trawlnet.observe.dashboard.place import Deed, DeedOrder
+from trawlnet.observe.dashboard.place import Action, ActionOrder
 from trawlnet.observe.lanes import LaneCondition
 from trawlnet.observe.reports.html import render
 
-_ABOUT: Mapping[Deed, str] = {
-    Deed.PAUSE: "Tasks in flight finish; no new task starts until you resume the crawl.",
-    Deed.RESUME: "The crawl continues where it paused.",
-    Deed.DRAIN: "Tasks in flight finish and are saved; then the crawl exits. Run the command again"
-    " to continue.",
-    Deed.STOP: "Every process exits immediately; tasks in flight start again later. Run the command"
+_ABOUT: Mapping[Action, str] = {
+    Action.PAUSE: "Tasks in flight finish; no new task starts until you resume the crawl.",
+    Action.RESUME: "The crawl continues where it paused.",
+    Action.DRAIN: "Tasks in flight finish and are saved; then the crawl exits. Run the command"
     " again to continue.",
-    Deed.RETRY: "These keys become open again, as if they were new.",
+    Action.STOP: "Every process exits immediately; tasks in flight start again later. Run the"
+    " command again to continue.",
+    Action.RETRY: "These keys become open again, as if they were new.",
 }
 
 
@@ -44,19 +44,19 @@ def dashboard(
     )
 
 
-def ask(order: DeedOrder, stamp: str, crawlers: Sequence[str], name: str) -> str:
+def ask(order: ActionOrder, stamp: str, crawlers: Sequence[str], name: str) -> str:
     what = f"the {order.crawler} crawl"
-    if order.deed is Deed.RETRY:
+    if order.action is Action.RETRY:
         what = f"keys that ended in {order.reason}" if order.reason else "all keys that failed"
-    fields = {"crawler": order.crawler, "do": order.deed, "reason": order.reason or ""}
-    verb = order.deed.capitalize()
+    fields = {"crawler": order.crawler, "do": order.action, "reason": order.reason or ""}
+    verb = order.action.capitalize()
     return render(
         __package__,
         "ask.html",
         title=f"{verb}?",
         heading=f"{verb} {what}?",
-        words=_ABOUT[order.deed],
-        deed=order.deed,
+        words=_ABOUT[order.action],
+        action=order.action,
         fields={**fields, "stamp": stamp},
         crawler=order.crawler,
         crawlers=crawlers,

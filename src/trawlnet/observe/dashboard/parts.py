@@ -12,7 +12,13 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
 from trawlnet.observe.dashboard.following import LIVE_KEYS
 from trawlnet.observe.dashboard.lanes import LanePage, LaneQuery
-from trawlnet.observe.dashboard.place import CrawlCondition, CrawlerFacts, CrawlView, Deed, Exhibit
+from trawlnet.observe.dashboard.place import (
+    Action,
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlView,
+    Panel,
+)
 from trawlnet.observe.dashboard.words import (
     UNKNOWN,
     clock_time,
@@ -72,9 +78,9 @@ def _story(look: CrawlView) -> str:
             return look.who
 
 
-def deeds(look: CrawlView) -> Markup:
-    shown = [(deed, deed in look.deeds) for deed in Deed if deed is not Deed.RETRY]
-    return _html.deeds(look.crawler, shown)
+def actions(look: CrawlView) -> Markup:
+    shown = [(action, action in look.actions) for action in Action if action is not Action.RETRY]
+    return _html.actions(look.crawler, shown)
 
 
 def freshness(look: CrawlView) -> Markup:
@@ -184,13 +190,13 @@ def reasons(look: CrawlView) -> Markup:
     return _html.reasons(look.crawler, rows)
 
 
-def exhibits(about: CrawlerFacts) -> Markup:
-    return Markup("").join(map(_exhibit, about.exhibits))
+def panels(about: CrawlerFacts) -> Markup:
+    return Markup("").join(map(_panel, about.panels))
 
 
-def _exhibit(exhibit: Exhibit) -> Markup:
-    inner = drawn(exhibit)
-    return _html.more(inner, exhibit.link, exhibit.link_words) if exhibit.link else inner
+def _panel(panel: Panel) -> Markup:
+    inner = drawn(panel)
+    return _html.more(inner, panel.link, panel.link_words) if panel.link else inner
 
 
 def facts(about: CrawlerFacts) -> Markup:

@@ -22,7 +22,7 @@ class Draw(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class Panel:
     """A table or chart that only one crawler has; any text in it may come from servers."""
 
     title: str
@@ -40,7 +40,7 @@ class CrawlerFacts:
     """Facts that only one crawler has."""
 
     facts: Mapping[str, Any]
-    exhibits: Sequence[Exhibit]
+    panels: Sequence[Panel]
     keeps: float = 5.0  # Seconds for which the facts are fresh.
     leads: bool = False  # Show them before the hosts.
 
@@ -60,7 +60,7 @@ class CrawlCondition(StrEnum):
         return self in (CrawlCondition.RUNNING, CrawlCondition.PAUSED, CrawlCondition.DRAINING)
 
 
-class Deed(StrEnum):
+class Action(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     DRAIN = "drain"
@@ -69,20 +69,20 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DeedOrder:
+class ActionOrder:
     crawler: str
-    deed: Deed
+    action: Action
     reason: Reason | None = None  # Of a retry; None for all.
 
 
-def order_of(crawler: str, deed: str, reason: str) -> DeedOrder | None:
+def order_of(crawler: str, action: str, reason: str) -> ActionOrder | None:
     """None for an invalid order."""
-    if deed not in Deed.__members__.values():
+    if action not in Action.__members__.values():
         return None
-    if deed == Deed.RETRY and reason:
+    if action == Action.RETRY and reason:
         known = reason in Reason.__members__.values()
-        return DeedOrder(crawler, Deed.RETRY, Reason(reason)) if known else None
-    return DeedOrder(crawler, Deed(deed))
+        return ActionOrder(crawler, Action.RETRY, Reason(reason)) if known else None
+    return ActionOrder(crawler, Action(action))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CrawlView:
     lanes: LaneTable
     yields: Mapping[str, float]  # The results of this run.
     eta: float | None = None  # Seconds.
-    deeds: tuple[Deed, ...] = ()  # Commands that are possible now, besides a retry.
+    actions: tuple[Action, ...] = ()  # Commands that are possible now, besides a retry.
 
     @property
     def is_fresh(self) -> bool:
@@ -118,7 +118,7 @@ class CrawlPlace(Protocol):
     """Access to one crawl. All methods may be slow; only `obey` and `sweep` change anything."""
 
     crawler: str
-    can: frozenset[Deed]  # All commands that it accepts.
+    can: frozenset[Action]  # All commands that it accepts.
 
     async def look(self, now: float) -> CrawlView:
         """Also tells the crawl that a dashboard watches. Raises Unreadable."""
@@ -129,7 +129,7 @@ class CrawlPlace(Protocol):
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         """At most `most` samples, evenly thinned out. Raises Unreadable."""
 
-    async def obey(self, order: DeedOrder) -> str:
+    async def obey(self, order: ActionOrder) -> str:
         """Carry out the command; returns a sentence about it. Raises NotDone."""
 
     def sweep(self) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.place import (
+    Action,
+    ActionOrder,
     CrawlCondition,
     CrawlerFacts,
     CrawlView,
-    Deed,
-    DeedOrder,
     NotDone,
     Unreadable,
 )
@@ -53,7 +53,7 @@ class WorkspaceSource:
 class WorkspacePlace:
     def __init__(self, asked: WorkspaceSource, clock: Clock) -> None:
         self.crawler = asked.crawler
-        self.can = frozenset(Deed) - {Deed.STOP}  # A drain stops it, too, and repeats no task.
+        self.can = frozenset(Action) - {Action.STOP}  # A drain stops it, too, and repeats no task.
         self._asked = asked
         self._clock = clock
         self._files: Files | None = None
@@ -90,22 +90,22 @@ class WorkspacePlace:
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         return await asyncio.to_thread(read_history, self._asked.folder() / HISTORY, since, most)
 
-    async def obey(self, order: DeedOrder) -> str:
+    async def obey(self, order: ActionOrder) -> str:
         asked, self._stored_until = self._asked, 0.0
-        match order.deed:
-            case Deed.PAUSE:
+        match order.action:
+            case Action.PAUSE:
                 _put(asked, "pause")
                 return "Paused: tasks in flight finish, no new task starts."
-            case Deed.RESUME:
+            case Action.RESUME:
                 _take_away(asked, "pause")
                 return "Resumed."
-            case Deed.DRAIN:
+            case Action.DRAIN:
                 _put(asked, "stop")
                 _take_away(asked, "pause")
                 return "The crawl finishes the tasks in flight, saves, and exits."
-            case Deed.STOP:
+            case Action.STOP:
                 raise NotDone("Nothing was done: a crawl of a workspace can only be drained.")
-            case Deed.RETRY:
+            case Action.RETRY:
                 return await self._retry(order.reason)
 
     async def _retry(self, reason: Reason | None) -> str:
@@ -217,7 +217,7 @@ def look_at(
         lanes=files.lanes,
         yields=live.get("yields", {}),
         eta=live.get("eta_s"),
-        deeds=_possible(standing),
+        actions=_possible(standing),
     )
 
 
@@ -236,11 +236,11 @@ def _standing(asked: WorkspaceSource, pid: int | None, files: Files) -> CrawlCon
     return CrawlCondition.RUNNING
 
 
-def _possible(standing: CrawlCondition) -> tuple[Deed, ...]:
+def _possible(standing: CrawlCondition) -> tuple[Action, ...]:
     match standing:
         case CrawlCondition.RUNNING:
-            return (Deed.PAUSE, Deed.DRAIN)
+            return (Action.PAUSE, Action.DRAIN)
         case CrawlCondition.PAUSED:
-            return (Deed.RESUME, Deed.DRAIN)
+            return (Action.RESUME, Action.DRAIN)
         case _:
             return ()

@@ -93,11 +93,11 @@ async def serve_ids(
     flow = scenario(traffic, seed, rate=_RATE * scale) if isinstance(traffic, str) else traffic
     flow = events.added_to(flow, age)
     timeline = Timeline(clock.now(), age, speed)
-    desk = _Responder(flow, timeline, null_missing)
+    responder = _Responder(flow, timeline, null_missing)
 
     async def answer_call(call: Call) -> web.StreamResponse:
         async def respond() -> web.StreamResponse:
-            return desk.answer(call)
+            return responder.answer(call)
 
         return await misbehave(
             habit, call.request, respond, turn=call.turn, now=call.now, temper=temper

@@ -13,11 +13,11 @@ from trawlnet.tables.statements import statements
 
 @cache
 def record_statement(
-    deed: Literal["create", "index", "put", "withdraw", "erase", "forget"], table: Table
+    action: Literal["create", "index", "put", "withdraw", "erase", "forget"], table: Table
 ) -> Statement:
     """For one of the tables."""
     columns = COLUMNS[table]
-    text = _template(f"{deed}_record").substitute(
+    text = _template(f"{action}_record").substitute(
         table=table,
         columns=", ".join(columns),
         typed_columns=",\n  ".join(
@@ -26,7 +26,7 @@ def record_statement(
         values=", ".join(f":{column}" for column in columns),
         updates=",\n  ".join(f"{column} = excluded.{column}" for column in columns),
     )
-    return Statement(f"{deed}_{table}", text)
+    return Statement(f"{action}_{table}", text)
 
 
 @cache

@@ -8,7 +8,7 @@ from functools import partial
 
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import Identity
-from trawlnet.crawlers.pds.following.look_desk import TRIES
+from trawlnet.crawlers.pds.following.look_scheduler import TRIES
 from trawlnet.crawlers.pds.scanning.residence import ANSWERS
 from trawlnet.crawlers.pds.schedule import RegistryStore
 from trawlnet.engine.control import Control

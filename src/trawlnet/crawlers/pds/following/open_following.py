@@ -16,7 +16,7 @@ from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.following.firehoses import Firehoses
 from trawlnet.crawlers.pds.following.home_finder import HomeFinder
 from trawlnet.crawlers.pds.following.live_row import live_row
-from trawlnet.crawlers.pds.following.look_desk import LookDesk, LookLimits
+from trawlnet.crawlers.pds.following.look_scheduler import LookLimits, LookScheduler
 from trawlnet.crawlers.pds.following.stream_reader import HintReader
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd, TablesAway
 from trawlnet.crawlers.pds.scanning.parts import ScanParts
@@ -44,7 +44,7 @@ class PdsFollower:
 
     firehoses: Firehoses
     homes: HomeFinder
-    desk: LookDesk
+    scheduler: LookScheduler
     meter: LookMeter
     companions: Sequence[Companion]
 
@@ -56,31 +56,33 @@ class PdsFollower:
 
     def facts(self) -> Mapping[str, Any]:
         """`live` of `status`."""
-        reader, desk = self.firehoses.reader, self.desk
+        reader, scheduler = self.firehoses.reader, self.scheduler
         figures, troubles = reader.figures, self.firehoses.troubles()
-        row = live_row(reader.cursors, self.firehoses.behind(), desk.waiting, desk.waiting_rescans)
+        row = live_row(
+            reader.cursors, self.firehoses.behind(), scheduler.waiting, scheduler.waiting_rescans
+        )
         row |= {
             "connected": self.firehoses.connected,
             "commits": figures.commits,
             "rejected": dict(figures.refused),
             "gaps": figures.gaps,
             "looks_asked": figures.looks_asked,
-            "looks_made": desk.made,
-            "rescans": desk.rescans,
+            "looks_made": scheduler.made,
+            "rescans": scheduler.rescans,
             "overflowed": figures.overflowed,
             "lost": self.homes.lost,
         }
         return {"live": row | ({"troubles": troubles} if troubles else {})}
 
     async def measure(self, control: Control) -> None:
-        reader, desk = self.firehoses.reader, self.desk
+        reader, scheduler = self.firehoses.reader, self.scheduler
         while True:
             figures = LookFigures(
                 self.firehoses.behind(),
                 reader.figures.commits,
                 reader.figures.looks_asked,
-                desk.made,
-                desk.waiting,
+                scheduler.made,
+                scheduler.waiting,
             )
             self.meter.show(figures)
             await asyncio.sleep(_METER_EVERY)
@@ -108,20 +110,20 @@ async def following(
     limits = LookLimits(
         config.look_pause, config.looks_per_minute, config.scan_timeout, config.rescan_pause
     )
-    desk = LookDesk(looks, registry, store, scans, limits)
+    scheduler = LookScheduler(looks, registry, store, scans, limits)
     homes = HomeFinder(looks, registry, store, scans.identities, clock)
-    reader.on_looks = homes.on_found = desk.wake
+    reader.on_looks = homes.on_found = scheduler.wake
     dialler = _dialler(config, scans, len(relays) or config.streams)
     firehoses = Firehoses(reader, dialler, relays, from_start=config.from_start)
     read = partial(firehoses.run_pdses, looks=looks, store=store, most=config.streams)
     follower = PdsFollower(
         firehoses,
         homes,
-        desk,
+        scheduler,
         LookMeter(ground.metrics),
         [
             reader.run,
-            desk.run,
+            scheduler.run,
             homes.in_directory,
             homes.elsewhere,
             firehoses.run if relays else read,

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trawlnet.crawlers.pds.config import TRIES, step_retries
-from trawlnet.crawlers.pds.scanning.claimed import LOOK_EVERY, NEXT_FOR, Bench, busy, unless_dead
+from trawlnet.crawlers.pds.scanning.claimed import (
+    LOOK_EVERY,
+    NEXT_FOR,
+    ClaimContext,
+    busy,
+    unless_dead,
+)
 from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink, Slice
 from trawlnet.crawlers.pds.schedule import ClaimRules, RegistryStore, StoreHooks
@@ -34,7 +40,7 @@ Tell = Callable[[str, ScanResult | str], None]
 class NamedScans:
     """How PDSes are scanned that somebody named."""
 
-    bench: Bench
+    context: ClaimContext
     gate: Gate
     opened: Callable[[str, str], Slice]  # A slice of a PDS, under the name of an owner.
     concurrency: int = 1
@@ -54,12 +60,12 @@ async def scan_batch(scans: NamedScans, most: int, scope: str, tell: Tell) -> No
 
 
 async def _run(scans: NamedScans, wishes: list[_Wish], tell: Tell) -> None:
-    bench = scans.bench
+    context = scans.context
     ends = _SliceEnds()
     store = RegistryStore(
-        bench.registry,
-        bench.clock,
-        ClaimRules(bench.owner, bench.lease, bench.gap),
+        context.registry,
+        context.clock,
+        ClaimRules(context.owner, context.lease, context.gap),
         scans.opened,
         StoreHooks(scans.gate.parked, on_end=ends.add),
     )
@@ -70,11 +76,11 @@ async def _run(scans: NamedScans, wishes: list[_Wish], tell: Tell) -> None:
         ScanHandler(store.work),
         ScanSink(store.work),
         scans.gate,
-        bench.clock,
+        context.clock,
         companions=[store.steer],
     )
     # The source itself says how many are scanned at a time.
-    limits = Limits(lease=bench.lease, high_water=len(wishes), retry=step_retries(TRIES))
+    limits = Limits(lease=context.lease, high_water=len(wishes), retry=step_retries(TRIES))
     try:
         await crawl(parts, limits, Control(scans.concurrency))
     finally:
@@ -119,7 +125,7 @@ class _WishSource:
         tell: Tell,
     ) -> None:
         self._scans = scans
-        self._bench = scans.bench
+        self._context = scans.context
         self._store = store
         self._wishes = wishes
         self._tell = tell
@@ -131,7 +137,7 @@ class _WishSource:
             self._ends.change.clear()
             while self._ends.waiting:
                 await self._take_stock(*self._ends.waiting.pop(0))
-            now = self._bench.clock.now()
+            now = self._context.clock.now()
             for wish in [one for one in self._wishes if one.at <= now]:
                 if len(self._running) >= self._scans.concurrency:
                     break
@@ -145,9 +151,11 @@ class _WishSource:
         """None: it is not to be had now, or not at all, which has been told."""
         if wish.due is not None:
             return await self._due(wish, wish.due)
-        bench, clock = self._bench, self._bench.clock
+        context, clock = self._context, self._context.clock
         if wish.entered is None:
-            wish.entered = await bench.registry.register(wish.url, PdsSource.USER, now=clock.now())
+            wish.entered = await context.registry.register(
+                wish.url, PdsSource.USER, now=clock.now()
+            )
             if wish.entered.verdict is Entered.REFUSED:
                 self._give_up(wish, wish.entered.reason)
                 return None
@@ -156,11 +164,11 @@ class _WishSource:
             return task
         now = clock.now()
         if now >= wish.until:
-            self._give_up(wish, await busy(bench, url))
+            self._give_up(wish, await busy(context, url))
             return None
-        await bench.registry.want(url, now, NEXT_FOR, bench.owner)
+        await context.registry.want(url, now, NEXT_FOR, context.owner)
         if not wish.is_waiting:
-            bench.on_wait(wish.url, min(wish.until - now, bench.lease))
+            context.on_wait(wish.url, min(wish.until - now, context.lease))
         wish.at, wish.is_waiting = now + LOOK_EVERY, True
         return None
 
@@ -179,18 +187,18 @@ class _WishSource:
 
     async def _take_stock(self, url: str, piece: ScanResult) -> None:
         """A slice is over: the scan goes on, or is told."""
-        wish, bench = self._running.pop(url), self._bench
+        wish, context = self._running.pop(url), self._context
         so_far = piece if wish.so_far is None else joined(wish.so_far, piece)
         wait = None if self._scans.one_slice else before_next(piece)
         if wait is None:
             if wish.entered is not None:
-                await unless_dead(bench, wish.entered, so_far)
+                await unless_dead(context, wish.entered, so_far)
             self._tell(wish.url, so_far)
             return
         self._scans.on_slice(wish.url, so_far)
         wish.so_far, wish.is_waiting = so_far, False
-        wish.at = bench.clock.now() + wait
-        wish.until = wish.at + bench.lease
+        wish.at = context.clock.now() + wait
+        wish.until = wish.at + context.lease
         self._wishes.append(wish)
 
     async def _pause(self) -> None:
@@ -202,7 +210,7 @@ class _WishSource:
             at = math.inf
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._ends.change.wait())]
         if at < math.inf:
-            clock = self._bench.clock
+            clock = self._context.clock
             seconds = max(0.0, at - clock.now())
             waits.append(asyncio.ensure_future(clock.sleep(seconds)))
         try:

@@ -102,7 +102,7 @@ def _door(app: ASGIApp, site: SiteContext) -> ASGIApp:
         request = Request(scope)
         wait = 0.0
         if route not in _UNLIMITED:
-            wait = site.visitors.take(address_of(request), site.desk.clock.now())
+            wait = site.visitors.take(address_of(request), site.service.clock.now())
         if wait > 0.0:
             retry = {"Retry-After": str(int(wait) + 1)}
             answer = trouble(request, 429, "Too many requests from this address.", retry)

@@ -1,4 +1,4 @@
-"""The state that handlers share: the desk, rate limits, and cached figures."""
+"""The state that handlers share: the registration service, rate limits, and cached figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
 from trawlnet.crawlers.pds.site.buckets import Buckets
 from trawlnet.crawlers.pds.site.page import PageFigures
-from trawlnet.crawlers.pds.site.register import Desk
+from trawlnet.crawlers.pds.site.register import Registrar
 
 _FRESH = 5.0  # Seconds for which figures are cached, for any number of readers.
 
@@ -26,11 +26,11 @@ class FigureBoard:
     def __init__(self) -> None:
         self._figures: PageFigures | None = None
 
-    async def read(self, desk: Desk) -> PageFigures:
-        now = desk.clock.now()
+    async def read(self, service: Registrar) -> PageFigures:
+        now = service.clock.now()
         if self._figures is None or not 0.0 <= now - self._figures.now < _FRESH:
             self._figures = PageFigures(
-                await desk.books.stats(now), await desk.books.largest(), now
+                await service.books.stats(now), await service.books.largest(), now
             )
         return self._figures
 
@@ -41,7 +41,7 @@ class FigureBoard:
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    desk: Desk
+    service: Registrar
     auth: ServiceAuth
     callers: Buckets  # Registrations by address.
     visitors: Buckets  # All requests by address.

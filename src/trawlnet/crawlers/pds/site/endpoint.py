@@ -24,7 +24,7 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 async def register_pds(site: SiteContext, request: Request) -> Response:
     url = _pds_url(await body_of(request, "application/json"))
-    if (wait := site.callers.take(address_of(request), site.desk.clock.now())) > 0.0:
+    if (wait := site.callers.take(address_of(request), site.service.clock.now())) > 0.0:
         return refusal(429, Fault.TOO_MANY, "Too many registrations from this address.", wait)
     caller = await _caller(site, request)
     if isinstance(caller, Rejected):
@@ -38,7 +38,7 @@ async def register_pds(site: SiteContext, request: Request) -> Response:
 
 async def enter(site: SiteContext, url: str, caller: Identity | None) -> Accepted | Declined:
     """Register, and count the result."""
-    answer = await register(site.desk, url, caller)
+    answer = await register(site.service, url, caller)
     site.meter.registered(answer.fault if isinstance(answer, Declined) else answer.state)
     site.board.wipe()
     return answer
@@ -64,7 +64,7 @@ async def _caller(site: SiteContext, request: Request) -> Identity | Rejected | 
     if len(headers) > 1 or kind.lower() != "bearer":
         return Rejected(AuthError.MALFORMED, "one Authorization header with a Bearer token")
     try:
-        async with asyncio.timeout(site.desk.patience):
+        async with asyncio.timeout(site.service.patience):
             return await site.auth.caller(token.strip(), METHOD)
     except TimeoutError:
         return Rejected(AuthError.UNAVAILABLE, "the issuer's DID cannot be looked up now")
@@ -80,7 +80,7 @@ def _rejected(caller: Rejected) -> Response:
 
 async def listing(site: SiteContext, request: Request) -> Response:
     wanted = filter_of(request)
-    rows = await site.desk.books.listing(
+    rows = await site.service.books.listing(
         status=wanted.status,
         source=wanted.source,
         contains=wanted.contains,
@@ -95,7 +95,7 @@ async def listing(site: SiteContext, request: Request) -> Response:
 
 async def health(site: SiteContext, request: Request) -> Response:
     """Healthy means that the registry answers."""
-    await site.desk.books.listing(limit=1)
+    await site.service.books.listing(limit=1)
     return as_json({"version": __version__})
 
 

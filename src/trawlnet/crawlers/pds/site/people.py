@@ -43,7 +43,7 @@ async def take_form(site: SiteContext, request: Request) -> Response:
         raise HTTPException(403, "The form must be sent from this site.")
     url = _field(await body_of(request, "application/x-www-form-urlencoded"), "pds_url")
     answer: Accepted | Declined
-    if (wait := site.callers.take(address_of(request), site.desk.clock.now())) > 0.0:
+    if (wait := site.callers.take(address_of(request), site.service.clock.now())) > 0.0:
         answer = Declined(Fault.TOO_MANY, "Too many registrations; try again later.", wait)
     else:
         answer = await enter(site, url, None)
@@ -75,7 +75,7 @@ async def icon(site: SiteContext, request: Request) -> Response:
 async def _overview(
     site: SiteContext, wanted: RegistryFilter, notice: Notice | None, status: int = 200
 ) -> Response:
-    figures = await site.board.read(site.desk)
+    figures = await site.board.read(site.service)
     found = await _search(site, wanted)
     return HTMLResponse(overview(figures, found, notice), status, _NOT_KEPT)
 
@@ -86,22 +86,22 @@ async def _search(site: SiteContext, wanted: RegistryFilter) -> Search:
         return Search()
     sort = wanted.sort or Sort.NAME
     wish = BrowseQuery(wanted.contains, wanted.status, wanted.source, sort, wanted.page, _ROWS)
-    return Search(wish, await site.desk.books.browse(wish))
+    return Search(wish, await site.service.books.browse(wish))
 
 
 async def one(site: SiteContext, request: Request) -> Response:
     """The page of one PDS."""
     url = request.query_params.get("url", "")
-    row = await site.desk.books.get(url) if url else None
+    row = await site.service.books.get(url) if url else None
     if row is None:
         raise HTTPException(404, "There is no such PDS in this registry.")
-    now = site.desk.clock.now()
+    now = site.service.clock.now()
     return HTMLResponse(single(as_shown(row, now), now), headers=_NOT_KEPT)
 
 
 async def _about(site: SiteContext, url: str) -> Notice | None:
     """The message about a PDS, from the registry, so that no link can forge one."""
-    row = await site.desk.books.get(url) if url else None
+    row = await site.service.books.get(url) if url else None
     if row is None:
         return None
     return Notice(f"{row.pds_url} is registered. Its status: {row.status}.", good=True)

@@ -102,7 +102,7 @@ _NOTHING = _Scanned()
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Registrar:
     """The parts of a registration."""
 
     books: Books
@@ -115,48 +115,48 @@ class Desk:
     patience: float = 20.0  # Seconds for the host, and again for the scan of the caller.
 
 
-async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted | Declined:
+async def register(service: Registrar, text: str, caller: Identity | None) -> Accepted | Declined:
     """Enter a PDS into the registry, and scan the account of an authenticated caller at once."""
-    origin = canonical_origin(text, allow_private=desk.allow_private)
+    origin = canonical_origin(text, allow_private=service.allow_private)
     if not origin.url:
         return Declined(Fault.INVALID, _REFUSALS.get(origin.refused, _NOT_A_URL))
     if names_user(text):
         return Declined(Fault.INVALID, _REFUSALS[USERINFO])
-    if not origin.url.startswith("https:") and not desk.allow_private:
+    if not origin.url.startswith("https:") and not service.allow_private:
         return Declined(Fault.INVALID, "The URL of a PDS begins with https://")
     try:
-        return await _enter(desk, origin.url, caller)
+        return await _enter(service, origin.url, caller)
     except TablesError as trouble:
         log.warning("registry unreachable", extra={"error": str(trouble)})
         return Declined(Fault.UNAVAILABLE, "The registry cannot be reached now.", wait=_LATER)
 
 
-async def _enter(desk: Desk, url: str, caller: Identity | None) -> Accepted | Declined:
-    row = await desk.books.get(url)
+async def _enter(service: Registrar, url: str, caller: Identity | None) -> Accepted | Declined:
+    row = await service.books.get(url)
     if row is None or row.status in _DORMANT:
         # An active PDS is known already, and needs no request.
-        declined = await _vouch(desk, url)
+        declined = await _vouch(service, url)
         if declined is not None:
             return declined if row is None else _known(row)
-        done = await desk.books.register(url, PdsSource.USER, now=desk.clock.now())
+        done = await service.books.register(url, PdsSource.USER, now=service.clock.now())
         if done.verdict is EntryVerdict.REFUSED:
             return _refused(done.reason)
-    scanned = await _scan(desk, url, caller)
+    scanned = await _scan(service, url, caller)
     return _welcome(url, scanned) if row is None else _known(row, scanned)
 
 
-async def _vouch(desk: Desk, url: str) -> Declined | None:
+async def _vouch(service: Registrar, url: str) -> Declined | None:
     """Check the host; None if it is a PDS that answers now."""
-    wait = desk.domains.take(domain_of(url), desk.clock.now())
+    wait = service.domains.take(domain_of(url), service.clock.now())
     if wait > 0.0:
         return Declined(Fault.TOO_MANY, "Too many hosts of this domain; try again later.", wait)
     try:
-        async with asyncio.timeout(desk.patience):
-            finding = await desk.examine(url)
+        async with asyncio.timeout(service.patience):
+            finding = await service.examine(url)
     except TimeoutError:
         finding = HostFinding.SILENT
     except LaneParked as parked:
-        left = max(1.0, parked.until - desk.clock.now())
+        left = max(1.0, parked.until - service.clock.now())
         return Declined(Fault.UNAVAILABLE, _FINDINGS[HostFinding.BUSY], min(left, _LATER))
     if finding is HostFinding.PDS:
         return None
@@ -166,26 +166,26 @@ async def _vouch(desk: Desk, url: str) -> Declined | None:
     return Declined(Fault.INVALID, _FINDINGS[finding])
 
 
-async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
+async def _scan(service: Registrar, url: str, caller: Identity | None) -> _Scanned:
     if caller is None:
         return _NOTHING
     try:
-        if not await _lives_at(desk, caller, url):
+        if not await _lives_at(service, caller, url):
             return _Scanned(note=" Your account lives on another PDS, so it was not scanned.")
-        deadline = desk.clock.now() + desk.patience
-        return _Scanned(await desk.scan(url, caller.did, deadline))
+        deadline = service.clock.now() + service.patience
+        return _Scanned(await service.scan(url, caller.did, deadline))
     except (TimeoutError, LaneParked, TablesError) as trouble:
         # The PDS is registered by now, and will be scanned later.
         log.warning("caller not scanned", extra={"url": url, "error": str(trouble)})
         return _Scanned(note=" Your account will be scanned with the rest of it.")
 
 
-async def _lives_at(desk: Desk, caller: Identity, url: str) -> bool:
+async def _lives_at(service: Registrar, caller: Identity, url: str) -> bool:
     if caller.pds == url:
         return True
     # The cache may have the old address of an account that has just moved.
-    async with asyncio.timeout(desk.patience):
-        moved = await desk.identities.ask(caller.did, afresh=True)
+    async with asyncio.timeout(service.patience):
+        moved = await service.identities.ask(caller.did, afresh=True)
     return isinstance(moved, Identity) and moved.pds == url
 
 

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
 from trawlnet.crawlers.pds.build import Kit, owner
 from trawlnet.crawlers.pds.config import gap, manners
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.scanning.claimed import ClaimContext, scan_account
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
 from trawlnet.crawlers.pds.scanning.scan import scan_did
 from trawlnet.crawlers.pds.site.buckets import Buckets
 from trawlnet.crawlers.pds.site.context import FigureBoard, SiteContext
 from trawlnet.crawlers.pds.site.examine import examine
-from trawlnet.crawlers.pds.site.register import Books, Desk, ScanAccount
+from trawlnet.crawlers.pds.site.register import Books, Registrar, ScanAccount
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.metrics.pds import RegistryMeter
 from trawlnet.tables.errors import TablesError, TablesUnreachable
@@ -45,8 +45,8 @@ def open_site(
     kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None = None
 ) -> SiteContext:
     """Scans for callers use the parts, unless `scan` is set."""
-    kit.gate.retune(desk_manners(manners(kit.config)))
-    desk = Desk(
+    kit.gate.retune(service_manners(manners(kit.config)))
+    service = Registrar(
         books=PromptBooks(kit.registry, door.registry_seconds),
         examine=partial(examine, kit.http, kit.gate, kit.clock),
         scan=scan or partial(_scan_account, kit, parts, count()),
@@ -59,7 +59,7 @@ def open_site(
 
     async def scrape() -> bytes:
         try:
-            stats = (await board.read(desk)).stats
+            stats = (await board.read(service)).stats
             meter.hosts = {str(status): count for status, count in stats.by_status.items()}
         except TablesError:
             # Metrics matter most when the registry does not answer.
@@ -67,7 +67,7 @@ def open_site(
         return meter.text()
 
     return SiteContext(
-        desk=desk,
+        service=service,
         auth=ServiceAuth(door.service_did, parts.identities, kit.clock),
         callers=Buckets(door.registrations_per_minute, _MINUTE),
         visitors=Buckets(door.visits_per_minute, _MINUTE),
@@ -85,18 +85,18 @@ async def _scan_account(
     # Each caller has its own claim name, so that two at a time cannot share a claim.
     name = f"{owner(kit.clock)}/{next(callers)}"
     lease = max(_MINUTE, 2 * (deadline - kit.clock.now()))
-    bench = Bench(kit.registry, kit.clock, name, lease, gap(kit.config))
+    context = ClaimContext(kit.registry, kit.clock, name, lease, gap(kit.config))
 
     async def scan(url: str) -> ScanResult:
         return await scan_did(parts, url, did, lease=name, deadline=deadline)
 
-    result = await scan_account(bench, url, scan, deadline)
+    result = await scan_account(context, url, scan, deadline)
     if isinstance(result, str):
         raise TimeoutError(result)
     return result.indexed
 
 
-def desk_manners(usual: Manners) -> Manners:
+def service_manners(usual: Manners) -> Manners:
     """Most of a minute's requests may go at once, because a caller waits; the rest is spread over
     the minute, so that no minute has too many."""
     per_minute = usual.rate * _MINUTE

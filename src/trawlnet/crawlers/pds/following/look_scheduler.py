@@ -51,7 +51,7 @@ class _Visit:
 
 
 @dataclass(slots=True)
-class LookDesk:
+class LookScheduler:
     """An Errand of the store, and a companion of the crawl."""
 
     looks: RegistryLooks

@@ -15,7 +15,7 @@ from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
 from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.web.work import depth_of
-from trawlnet.observe.dashboard.place import Draw, Exhibit
+from trawlnet.observe.dashboard.place import Draw, Panel
 from trawlnet.observe.dashboard.words import UNKNOWN, clock_time, moment
 from trawlnet.observe.lanes import shown
 from trawlnet.stores.lmdb.frontier import read_frontier
@@ -27,16 +27,14 @@ _OPEN = "Open the registry: search it, and register a PDS"
 Facts = Mapping[str, Any]
 
 
-async def exhibits_of(
-    name: str, config: Any, workspace: Workspace, facts: Facts
-) -> Sequence[Exhibit]:
-    return await _EXHIBITS[name](config, workspace, facts)
+async def panels_of(name: str, config: Any, workspace: Workspace, facts: Facts) -> Sequence[Panel]:
+    return await _PANELS[name](config, workspace, facts)
 
 
-async def _repos(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
+async def _repos(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Panel]:
     rows = await asyncio.to_thread(_segments, workspace.path / "archive")
     note = f"The newest {_FEW}; each is verified and replayed on its own."
-    return [Exhibit("Segments", ("file", "size", "written"), rows, note=note)]
+    return [Panel("Segments", ("file", "size", "written"), rows, note=note)]
 
 
 def _segments(folder: Path) -> list[Sequence[object]]:
@@ -45,7 +43,7 @@ def _segments(folder: Path) -> list[Sequence[object]]:
     return [(name, size(stat.st_size), moment(stat.st_mtime)) for name, stat in stats]
 
 
-async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
+async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Panel]:
     if config.redis_address:
         return []
     place = workspace.state / config.frontier.db_name
@@ -54,14 +52,14 @@ async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     hosts = [(shown(lane), count) for lane, count in frontier.by_lane.most_common(_FEW)]
     part = "" if frontier.is_whole else " Only the first million was counted."
     return [
-        Exhibit(
+        Panel(
             "Frontier by depth",
             ("depth", "URLs"),
             [(str(depth), count) for depth, count in depths],
             Draw.COLUMNS,
             f"Open URLs by their distance from a seed, in links.{part}",
         ),
-        Exhibit(
+        Panel(
             "Frontier by host",
             ("host", "URLs"),
             hosts,
@@ -71,10 +69,10 @@ async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     ]
 
 
-async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
+async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Panel]:
     decisions = await asyncio.to_thread(_last_rows, workspace.state / DECISIONS)
     return [
-        Exhibit(
+        Panel(
             "Ids per second: expected and measured",
             ("time", "expected", "measured"),
             [_forecast(row) for row in decisions[-_MANY:]],
@@ -82,13 +80,13 @@ async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
             "What each decision expected, and what was measured ten seconds later.",
             "ids/s",
         ),
-        Exhibit(
+        Panel(
             "Decisions",
             ("at", "workers", "requests/s", "ids/s expected", "ids/s measured", "why"),
             [_decision(row) for row in reversed(decisions[-_MANY:])],
             note="Each decision, and the rate measured after the one ten seconds before.",
         ),
-        Exhibit(
+        Panel(
             "Gaps",
             ("from", "up to", "ids", "mark", "why"),
             await _gaps(config, workspace.state),
@@ -150,11 +148,11 @@ async def _gaps(config: Any, state: Path) -> list[Sequence[object]]:
         ]
 
 
-async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
-    def bars(title: str, first: str, key: str, note: str, link: str = "") -> Exhibit:
+async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Panel]:
+    def bars(title: str, first: str, key: str, note: str, link: str = "") -> Panel:
         counts = sorted(facts.get(key, {}).items(), key=lambda pair: -pair[1])
         rows = [(word.replace("_", " "), count) for word, count in counts]
-        return Exhibit(title, (first, "PDSes"), rows, Draw.BARS, note, "", link, _OPEN)
+        return Panel(title, (first, "PDSes"), rows, Draw.BARS, note, "", link, _OPEN)
 
     note = "The registry now, including changes by other processes."
     return [
@@ -169,7 +167,7 @@ async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     ]
 
 
-_EXHIBITS: Mapping[str, Callable[[Any, Workspace, Facts], Awaitable[Sequence[Exhibit]]]] = {
+_PANELS: Mapping[str, Callable[[Any, Workspace, Facts], Awaitable[Sequence[Panel]]]] = {
     "repos": _repos,
     "web": _web,
     "ids": _ids,
