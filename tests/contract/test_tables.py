@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clickhouse_front import ClickHouse, clickhouse_front
 from trawlnet.tables.clickhouse import native, plc
-from trawlnet.tables.clickhouse.open import STEPS, opened
+from trawlnet.tables.clickhouse.open import STEPS, opened, opened_to_read
 from trawlnet.tables.clickhouse.plc_rows import new_row
 from trawlnet.tables.clickhouse.ports import Query, statement
 from trawlnet.tables.clickhouse.server import ClickHouseServer
@@ -184,6 +184,9 @@ def test_the_schema_is_made_once_and_a_newer_one_is_left_alone(where):
             await tables.run(statement("note_schema_version"), {"version": 99})
         with pytest.raises(TablesError, match="schema version 99"):
             async with opened(where):
+                pass
+        with pytest.raises(TablesError, match="schema version 99"):
+            async with opened_to_read(where):
                 pass
 
     asyncio.run(test())

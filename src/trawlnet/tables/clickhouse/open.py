@@ -37,6 +37,9 @@ async def opened_to_read(where: Path | ClickHouseServer) -> AsyncIterator[Tables
         return
     reader = await open_server(where, to_read=True)
     try:
+        ((is_known,),) = await reader.rows(statement("has_schema_version"))
+        if is_known:
+            await _schema_version(reader)
         yield reader
     finally:
         await reader.close()
@@ -79,13 +82,19 @@ STEPS: tuple[tuple[str, ...], ...] = (
 
 async def migrate(tables: Tables) -> None:
     await tables.run(statement("create_schema_version"))
+    version = await _schema_version(tables)
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        for name in step:
+            await tables.run(statement(name))
+        await tables.run(statement("note_schema_version"), {"version": number})
+
+
+async def _schema_version(tables: Tables) -> int:
+    """Raises TablesError for that of a newer version."""
     ((version,),) = await tables.rows(statement("schema_version"))
     if version > len(STEPS):
         raise TablesError(
             f"the tables have schema version {version}, this program knows {len(STEPS)}",
             "use the newer trawlnet that made them",
         )
-    for number, step in enumerate(STEPS[version:], start=version + 1):
-        for name in step:
-            await tables.run(statement(name))
-        await tables.run(statement("note_schema_version"), {"version": number})
+    return int(version)

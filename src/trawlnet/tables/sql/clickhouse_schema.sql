@@ -174,6 +174,10 @@ DROP TABLE IF EXISTS repo_records_next SYNC
 -- Both names change places at once.
 EXCHANGE TABLES repo_records AND repo_records_next
 
+-- name: has_schema_version
+-- Whether there are tables of ours, as far as who only reads may see them.
+SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 'schema_version'
+
 -- name: note_schema_version
 -- Remember that a step of the schema was made.
 INSERT INTO schema_version (version) SELECT {version:UInt32}
