@@ -13,9 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.atproto.made_commits import DID, KEYS, NOW, made_repo, rev_at, some_changes
+from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.firehose.frame import CommitFrame, read_frame
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
+from trawlnet.crawlers.repos.events import identity_times
 from trawlnet.crawlers.repos.events.event import RepoEvent
 from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
 from trawlnet.crawlers.repos.following.held_frames import MOST_FRAMES, HeldFrame, HeldFrames
@@ -334,6 +336,43 @@ def test_a_damaged_live_store_is_not_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "live" / "data.mdb").write_bytes(b"rubbish" * 1000)
     with pytest.raises(StoreError, match="is damaged"):
         LiveStore.open(tmp_path)
+
+
+def renamed(did: str, seq: int) -> bytes:
+    told = {"seq": seq, "did": did, "time": "2026-01-01T00:00:00Z", "handle": "a.example"}
+    return encode({"op": 1, "t": "#identity"}) + encode(told)
+
+
+def test_invented_accounts_fill_no_disk_and_are_told_of_once(live: LiveStore) -> None:
+    """Any server can name accounts that do not exist, through a relay as well."""
+
+    async def main() -> None:
+        known_repo(live)
+        witness = Witness()
+        follower = follower_over(live, witness)
+        dids = ["did:plc:" + letter * 24 for letter in "abc"]
+        for first in (10, 20):
+            frames = [renamed(did, first + number) for number, did in enumerate([DID, *dids])]
+            await publish(follower, *frames)
+        assert [event.did for event in witness.events] == [DID, *dids]
+        assert live.identity_times([DID, *dids]).keys() == {DID}
+
+    asyncio.run(main())
+
+
+def test_of_invented_accounts_only_the_latest_are_remembered(
+    live: LiveStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity_times, "MOST_UNKNOWN", 2)
+
+    async def main() -> None:
+        witness = Witness()
+        follower = follower_over(live, witness)
+        for number, letter in enumerate("abcca"):
+            await publish(follower, renamed("did:plc:" + letter * 24, 10 + number))
+        assert "".join(event.did[-1] for event in witness.events) == "abca"
+
+    asyncio.run(main())
 
 
 def test_a_server_has_no_more_fetched_than_so_many_an_hour() -> None:

@@ -6,12 +6,34 @@ so it tells a change apart from others, whoever sends it, and however often.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
 from trawlnet.crawlers.atproto.streams.host_cursor import seconds_of
 
 Times = tuple[float, ...]  # Unix seconds of the last messages that were published, ascending.
 
 _MOST = 8  # Of one account.
 _CLOCKS_DIFFER = 600.0  # Seconds: who moves has the next message dated by another server.
+MOST_UNKNOWN = 100_000  # Accounts.
+
+
+class UnknownIdentities:
+    """Times of accounts that nobody knows yet, so many of the latest: who invents accounts fills
+    neither disk nor memory. If one is forgotten, its message comes again, with the same id."""
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[str, Times] = OrderedDict()
+
+    def of(self, dids: Iterable[str]) -> dict[str, Times]:
+        return {did: self._times[did] for did in dids if did in self._times}
+
+    def remember(self, times: Mapping[str, Times]) -> None:
+        for did, one in times.items():
+            self._times[did] = one
+            self._times.move_to_end(did)
+        while len(self._times) > MOST_UNKNOWN:
+            self._times.popitem(last=False)
 
 
 def times_with(times: Times, time: str, now: float) -> Times | None:

@@ -17,6 +17,7 @@ from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.events.event_log import EventLog
+from trawlnet.crawlers.repos.events.identity_times import UnknownIdentities
 from trawlnet.crawlers.repos.following.archived_states import ArchivedStates
 from trawlnet.crawlers.repos.following.comparison import compare, is_as_published
 from trawlnet.crawlers.repos.following.deltas import delta_blocks
@@ -87,6 +88,7 @@ class Follower:
     _submitted: list[_Submitted] = field(default_factory=list)
     _adopted: dict[str, LiveState] = field(default_factory=dict)
     _noted: dict[str, RepoIdentity] = field(default_factory=dict)  # Newer than the archive.
+    _unknown_identities: UnknownIdentities = field(default_factory=UnknownIdentities)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _background: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -139,13 +141,16 @@ class Follower:
         judge.bases = {did: one for did, one in judge.states.items() if did not in states}
         frames = (one.frame for batch in batches for one in batch.frames)
         renamed = {frame.did for frame in frames if isinstance(frame, IdentityFrame)}
-        judge.identities = self.parts.live.identity_times(renamed) if renamed else {}
+        if renamed:
+            told = self._unknown_identities.of(renamed)
+            judge.identities = told | self.parts.live.identity_times(renamed)
         change = judge.change
         for batch in batches:
             for one in batch.frames:
                 judge.apply(batch.upstream, one)
             change.rejected.update(map(str, batch.refused))
             self._move_cursor(batch, change)
+        self._unknown_identities.remember(judge.unknown_identities)
         return judge
 
     def _move_cursor(self, batch: CheckedBatch, change: LiveChange) -> None:

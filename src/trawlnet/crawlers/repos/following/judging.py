@@ -74,6 +74,7 @@ class Judge:
     bases: Mapping[str, LiveState] = field(default_factory=dict)  # States that are not stored yet.
     # Of accounts in this batch, when their identities changed.
     identities: dict[str, Times] = field(default_factory=dict)
+    unknown_identities: dict[str, Times] = field(default_factory=dict)  # Of these, the new ones.
     change: LiveChange = field(default_factory=LiveChange)
     deltas: dict[str, RepoDelta] = field(default_factory=dict)
     events: list[RepoEvent] = field(default_factory=list)
@@ -220,7 +221,10 @@ class Judge:
         did = frame.did
         times = times_with(self.identities.get(did, ()), frame.time, self.now)
         if times is not None and is_storable(did):
-            self.identities[did] = self.change.identities[did] = times
+            state = self.states.get(did)
+            is_known = state is not None and not state.is_hearsay
+            self.identities[did] = times
+            (self.change.identities if is_known else self.unknown_identities)[did] = times
         return times is not None
 
     def _on_account(self, upstream: Upstream, frame: AccountFrame) -> None:
