@@ -217,11 +217,11 @@ def test_a_check_is_left_out_for_a_reason_only() -> None:
     check, obstacle = script("release_check").Check, script("release_check").obstacle
     plain = check("docs", "the docs", print)
     rooted = check("root", "a root", print, ("unshare", "debootstrap"), as_root=True)
-    assert obstacle(plain, (), (), False) is None
-    assert obstacle(plain, ["docs"], (), True) == "as asked for"
-    assert obstacle(rooted, (), {"unshare"}, True) == "no debootstrap"
-    assert obstacle(rooted, (), {"unshare", "debootstrap"}, False) == "not root"
-    assert obstacle(rooted, (), {"unshare", "debootstrap"}, True) is None
+    assert obstacle(plain, {}, (), False) is None
+    assert obstacle(plain, {"docs": "as asked for"}, (), True) == "as asked for"
+    assert obstacle(rooted, {}, {"unshare"}, True) == "no debootstrap"
+    assert obstacle(rooted, {}, {"unshare", "debootstrap"}, False) == "not root"
+    assert obstacle(rooted, {}, {"unshare", "debootstrap"}, True) is None
 
 
 def test_the_summary_names_what_was_not_done() -> None:
