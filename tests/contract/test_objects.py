@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -213,6 +215,22 @@ def test_an_archive_that_can_be_used_is_left_as_it_was(objects: Objects, s3: S3S
     objects.put("manifest/a.json", b"{}")
     check_archive(objects.url, s3.options)
     assert objects.sizes("") == {} and objects.sizes("manifest") == {"a.json": 2}
+
+
+def test_what_killed_writers_left_half_written_is_deleted_when_nobody_can_be_at_it(
+    tmp_path: Path,
+) -> None:
+    objects = FolderObjects(tmp_path)
+    objects.put("parts/s000-00000001.000001.rca", b"whole")
+    left = tmp_path / "parts" / ".s000-00000001.000002.rca.4121.tmp"
+    growing = tmp_path / ".segment_0001.rca.4122.tmp"
+    now = time.time()
+    for path, hours in ((left, 25), (growing, 23), (tmp_path / "parts" / "kept.tmp", 999)):
+        path.write_bytes(b"ha")
+        os.utime(path, (now, now - hours * 3600))
+    check_archive(str(tmp_path), {})
+    found = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {"s000-00000001.000001.rca", growing.name, "kept.tmp"}
 
 
 class _Forbids(BaseHTTPRequestHandler):

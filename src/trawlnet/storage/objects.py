@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -51,12 +52,15 @@ def check_archive(where: str, s3: Mapping[str, str]) -> None:
             "name an archive of your own",
         )
     tried.sizes("")
+    if isinstance(tried, FolderObjects):
+        tried.delete_abandoned(name)
     tried.delete([name])
 
 
 _PROBE: Final = "trawlnet-probe-"  # Readers of archives ignore objects of this name.
 _PROBE_TEXT: Final = b"written to see whether this archive can be written; may be deleted\n"
 _PROBE_SECONDS: Final = 10.0  # Time limit, so that a dead address is reported soon.
+_ABANDONED: Final = 86_400.0  # Seconds without a write: whoever was at it is not any more.
 
 
 class FolderObjects:
@@ -81,6 +85,16 @@ class FolderObjects:
                 os.close(fd)
             temp.replace(path)
             fsync_path(path.parent)
+
+    def delete_abandoned(self, probe: str) -> None:
+        """What killed writers had half written, up to a whole segment each. `probe` was written
+        just now: it tells the time by the clock of the file system, which others share."""
+        with disk_errors(f"tidying {self._folder}"):
+            now = (self._folder / probe).stat().st_mtime
+            for temp in self._folder.rglob(".*.tmp"):
+                with suppress(FileNotFoundError):  # Another command tidies, too.
+                    if now - temp.stat().st_mtime > _ABANDONED:
+                        temp.unlink()
 
     def get(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
