@@ -150,10 +150,15 @@ class Hopeless(Unreadable):
 def test_nobody_can_have_everything_compared_again_and_again() -> None:
     async def scene() -> None:
         wire, reader = Hopeless(), Reader()
-        async with subscribed(wire, reader):
+        async with subscribed(wire, reader) as (_, stream):
             await asyncio.sleep(12 * HOURS)
             assert 20 <= reader.begun <= 24
             assert wire.gaps[-1] >= 60.0
+            away = []
+            for _ in range(60):
+                await asyncio.sleep(60)
+                away.append(wire.clock.now() - stream.away_since)
+            assert max(away) > 1800, "to be connected for an instant is not to be connected"
 
     run_sim(scene())
 

@@ -18,15 +18,18 @@ class Reconnection:
 
     wait: float = _FIRST_WAIT  # Seconds until the next connection.
     _unreadable: int = 0  # Connections in a row that ended so, at one place.
+    _is_stuck: bool = False  # The last connection ended so.
     _pass_over_at: float = 0.0  # Not earlier.
 
     def go_on(self) -> None:
         """Something new was made durable."""
-        self.wait, self._unreadable = _FIRST_WAIT, 0
+        self.wait, self._unreadable, self._is_stuck = _FIRST_WAIT, 0, False
 
-    def end(self, notice: StreamNotice) -> None:
-        """A connection that had been made."""
+    def end(self, notice: StreamNotice) -> bool:
+        """A connection that had been made; whether it was as good as none, like the one before."""
+        was_stuck, self._is_stuck = self._is_stuck, notice.is_unreadable
         self._unreadable += notice.is_unreadable
+        return was_stuck and self._is_stuck
 
     def put_off(self) -> None:
         """There was one more wait."""
@@ -38,4 +41,5 @@ class Reconnection:
         return self._unreadable >= _TRIES and now >= self._pass_over_at
 
     def pass_over(self, now: float) -> None:
-        self._unreadable, self._pass_over_at = 0, now + _BETWEEN
+        self._unreadable, self._is_stuck = 0, False
+        self._pass_over_at = now + _BETWEEN

@@ -129,9 +129,9 @@ class Subscription(Generic[B]):
         while True:
             try:
                 notice = await self._read_once()
-                self._again.end(notice)
+                is_stuck = self._again.end(notice)
                 wait = LONGEST_WAIT if _is_lost(notice) else self._again.wait
-                await self._pause(_why(notice), wait)
+                await self._pause(_why(notice), wait, is_stuck=is_stuck)
             except LaneParked as parked:
                 pause = parked.until - self._clock.now() if parked.until < math.inf else math.inf
                 await self._pause(
@@ -141,11 +141,11 @@ class Subscription(Generic[B]):
                 trouble = trouble_from(error, self.upstream.url)
                 await self._pause(f"{trouble.reason}: {trouble.detail}", self._again.wait)
 
-    async def _pause(self, why: str, seconds: float) -> None:
+    async def _pause(self, why: str, seconds: float, *, is_stuck: bool = False) -> None:
         if self.trouble != why:
             extra = {"host": self.upstream.host, "error": why, "again_in": round(seconds, 1)}
             log.warning("firehose not connected", extra=extra)
-        if self.is_connected:
+        if self.is_connected and not is_stuck:
             self.away_since = self._clock.now()
         self.is_connected, self.trouble = False, why
         self._again.put_off()
