@@ -11,10 +11,13 @@ import pytest
 from msgspec import structs
 
 from tests.unit.test_follow_publishing import Witness, follower_over
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity, directory
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
+from trawlnet.crawlers.repos.following.follower import Follower
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, LiveStore
+from trawlnet.crawlers.repos.following.open_following import homes_of
 from trawlnet.crawlers.repos.following.resyncs import Resyncs
 from trawlnet.crawlers.repos.following.unknown_accounts import (
     Line,
@@ -28,6 +31,7 @@ from trawlnet.engine.rules import Manners
 
 PLC, HOME = "https://plc.example", "https://pds.example"
 GOOD, BAD = Line("https://good.example", False), Line("https://bad.example", False)
+UPSTREAMS = [Upstream(HOME, is_pds=True), Upstream("https://left.example", is_pds=True)]
 MONTH = 30 * 86_400.0
 NOT_FOUND = Outcome(Reason.NOT_FOUND)
 
@@ -110,8 +114,10 @@ class Scene:
         planner = VisitPlanner(
             anything, self.directory, None, frozenset(["left.example"]), False, anything
         )
+        follower.is_at_home = homes_of(UPSTREAMS, planner)
+        self.follower: Follower = follower
         self.gate = Gate(self.clock, Manners())
-        parts: Any = (follower, planner, self.directory, self.gate, self.clock)
+        parts: Any = (follower, self.directory, self.gate, self.clock)
         self.unknown = UnknownAccounts(*parts)
         limits: Any = VisitLimits(1000.0)
         resyncs: Any = (follower, None, planner, None, limits, self.clock, self.unknown.add)
@@ -175,6 +181,20 @@ def test_an_account_on_a_server_that_is_left_alone_is_forgotten(scene: Scene) ->
     scene.hear_of("did:plc:left")
     asyncio.run(scene.run())
     assert scene.live.states(["did:plc:left"]) == {}
+
+
+def test_of_a_pds_only_its_own_accounts_are_followed(scene: Scene) -> None:
+    """It may name all accounts of the network."""
+    scene.directory.homes = {"did:plc:own": HOME, "did:plc:other": "https://other.example"}
+    scene.hear_of("did:plc:own", "did:plc:other")
+    asyncio.run(scene.follower.learn(RepoIdentity("did:plc:other", "https://other.example", "")))
+    asyncio.run(scene.run())
+    assert list(scene.live.states(scene.directory.homes)) == ["did:plc:own"]
+    assert scene.live.figures().rejected["wrong_host"] > 0
+    relay = Upstream("https://relay.example", is_pds=False)
+    planner: Any = scene.resyncs.planner
+    other = RepoIdentity("did:plc:other", "https://other.example", "")
+    assert homes_of([*UPSTREAMS, relay], planner)(other), "a relay speaks for everybody"
 
 
 def test_trouble_of_the_directory_is_not_the_accounts(scene: Scene) -> None:

@@ -93,9 +93,8 @@ class VisitPlanner:
         return self._on_record(LeftOutAccount(did, Reason.NOT_FOUND, why))
 
     async def mirrored(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
-        """Those for which the mirror names a server that is not left alone."""
-        states = await self.mirror.states(dids) if self.mirror else {}
-        return {did: state for did, state in states.items() if self.is_visited(state)}
+        """Of those that the mirror knows."""
+        return await self.mirror.states(dids) if self.mirror else {}
 
     def is_visited(self, identity: RepoIdentity) -> bool:
         """Whether it has a server that is not left alone."""

@@ -81,6 +81,8 @@ class Follower:
     on_doubt: Callable[[Collection[IdentityDoubt]], None] = lambda doubts: None
     on_due: Callable[[], None] = lambda: None
     on_listed: Callable[[], None] = lambda: None  # And when a listing was read to its end.
+    # Whether an account is followed that lives there, of one that only a stream has named so far.
+    is_at_home: Callable[[RepoIdentity], bool] = lambda identity: True
     # Held by everything that changes states.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     figures: LiveFigures = field(default_factory=LiveFigures)
@@ -208,7 +210,9 @@ class Follower:
                 return
             judge = self.judge(states, is_final=True)
             moved = state.moved(identity.pds, identity.key)
-            if state.is_hearsay and moved.pds:
+            if state.is_hearsay:
+                if not self.is_at_home(identity):
+                    return
                 moved = located(state, moved.pds, moved.key, judge.now)
                 judge.change.due.append(DueVisit(identity.did, judge.now))
             if moved != state:

@@ -166,6 +166,7 @@ class LiveStore:
                     counts.count(before, state, change.causes.get(did))
                     txn.put(did.encode(), _ENCODER.encode(state))
             for did in change.forgotten:
+                txn.delete(did.encode(), db=self._identities)
                 if (packed := txn.pop(did.encode())) is not None:
                     counts.forget(_STATE.decode(packed))
             for visit in change.fed:

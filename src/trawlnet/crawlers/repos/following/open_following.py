@@ -14,8 +14,11 @@ from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.atproto.stream import LARGEST_MESSAGE
 from trawlnet.crawlers.atproto.streams.joined_source import JoinedSource
 from trawlnet.crawlers.atproto.streams.subscription import Dialler, Subscription
+from trawlnet.crawlers.atproto.streams.upstream import Upstream
 from trawlnet.crawlers.repos.accounts.followed_directory import FollowedDirectory
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.events.event_log import EventLog
@@ -36,6 +39,7 @@ from trawlnet.crawlers.repos.following.visit_sink import VisitSink
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.settings import follow_settings, upstreams_of, wanted_dids
 from trawlnet.crawlers.repos.sink import ArchiveSink
+from trawlnet.crawlers.repos.work import lane_at
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Store
@@ -43,6 +47,7 @@ from trawlnet.engine.threads import Threads
 from trawlnet.net.client.socket_ends import SocketLimits
 from trawlnet.net.client.websocket import open_websocket
 from trawlnet.net.guard import Guard
+from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.follow import FollowMeter
 from trawlnet.queues.queue import Retention
@@ -86,9 +91,9 @@ async def followed(
         handler.census.resolver, follower.learn, clock, pause=config.resync_pause
     )
     follower.on_due, follower.on_doubt = resyncs.look, lookups.add
-    census = handler.census
-    unknown = UnknownAccounts(follower, census, census.resolver, ground.gate, clock)
+    unknown = UnknownAccounts(follower, handler.census.resolver, ground.gate, clock)
     resyncs.on_unknown = unknown.add
+    follower.is_at_home = homes_of(upstreams, handler.census)
     roll = RollCall(follower, config.resyncs_per_hour, clock)
     follower.on_listed = roll.look
     dialler = _dialler(config, ground.gate, clock, len(upstreams))
@@ -148,6 +153,20 @@ def _facts(meter: LiveMeter, news: Sequence[FollowedDirectory]) -> Mapping[str, 
     for one in news:
         found["live"] = {**found["live"], "directory": one.facts()}
     return found
+
+
+def homes_of(
+    upstreams: Sequence[Upstream], planner: VisitPlanner
+) -> Callable[[RepoIdentity], bool]:
+    """A relay speaks for all servers; of a PDS only those accounts are followed that live there."""
+    has_relay = not all(one.is_pds for one in upstreams)
+    homes = {lane_of(one.url) for one in upstreams}
+
+    def is_at_home(identity: RepoIdentity) -> bool:
+        is_visited = planner.is_visited(identity)
+        return is_visited and (has_relay or lane_at(identity.pds) in homes)
+
+    return is_at_home
 
 
 def _visit_handler(

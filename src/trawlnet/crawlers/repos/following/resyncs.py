@@ -125,7 +125,8 @@ class Resyncs:
     async def _locate(self, states: dict[str, LiveState], change: LiveChange) -> None:
         """Those that are hearsay take no turn anywhere before it is known where they live."""
         unknown = [did for did, state in states.items() if state.is_hearsay]
-        homes = await self.planner.mirrored(unknown) if unknown else {}
+        mirrored = await self.planner.mirrored(unknown) if unknown else {}
+        homes = {did: one for did, one in mirrored.items() if self.follower.is_at_home(one)}
         now = self.clock.now()
         for did in unknown:
             if (home := homes.get(did)) is not None:

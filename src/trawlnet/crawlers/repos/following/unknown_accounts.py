@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity, Resolver
-from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.following.follower import Follower
+from trawlnet.crawlers.repos.following.judging import Rejection
 from trawlnet.crawlers.repos.following.live_state import LiveState, located, not_located
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange
 from trawlnet.engine.control import Control
@@ -92,13 +92,11 @@ class UnknownAccounts:
     def __init__(
         self,
         follower: Follower,
-        planner: VisitPlanner,
         resolver: Resolver,
         gate: Gate,
         clock: Clock,
     ) -> None:
         self._follower = follower
-        self._planner = planner
         self._resolver = resolver
         self._gate = gate
         self._clock = clock
@@ -155,7 +153,7 @@ class UnknownAccounts:
         async with follower.lock:
             if (state := self._state(did)) is None:
                 return
-            if isinstance(found, RepoIdentity) and self._planner.is_visited(found):
+            if isinstance(found, RepoIdentity) and follower.is_at_home(found):
                 now = self._clock.now()
                 change.states[did] = located(state, found.pds, found.key, now)
                 change.due.append(DueVisit(did, now))
@@ -164,6 +162,8 @@ class UnknownAccounts:
             else:
                 log.info("account not found", extra={"did": did, "told_by": state.told_by})
                 change.forgotten.append(did)
+            if isinstance(found, RepoIdentity) and not change.due:
+                change.rejected[str(Rejection.WRONG_HOST)] += 1
             await follower.save(change)
         if change.due:
             follower.on_due()
