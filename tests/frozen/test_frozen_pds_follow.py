@@ -43,7 +43,7 @@ def test_a_killed_follower_is_told_of_and_goes_on_from_its_cursor(
         living.world.served._log.flush()
         assert position(folder) == living.world.relay_stream.log.last
     assert rows_of(folder, WAITING) == []
-    assert subscribed(tmp_path / "world" / "log") == [then["cursor"]]
+    assert subscribed(tmp_path / "world" / "log")[0] == then["cursor"]
 
 
 def stop_when_true(living: LiveWorld, folder: Path) -> None:
