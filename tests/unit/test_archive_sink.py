@@ -53,12 +53,12 @@ def test_a_delta_is_durable_noted_and_counted(tmp_path: Path) -> None:
 
     async def run() -> None:
         shelf = await Shelf.open(tmp_path)
-        told: list[tuple[int, int]] = []
+        written: list[tuple[int, int]] = []
 
         async def tell(new: int, size: int) -> None:
-            told.append((new, size))
+            written.append((new, size))
 
-        shelf.sink.told.append(tell)
+        shelf.sink.listeners.append(tell)
         await shelf.segments.append([life.full])
         await shelf.archived.note({DID: life.rev}, {DID: {"bad_cid": 3}})
         before = life.rev
@@ -67,11 +67,11 @@ def test_a_delta_is_durable_noted_and_counted(tmp_path: Path) -> None:
         assert shelf.archived.rev(DID) == life.rev > before
         past = StateFinder(tmp_path / "archive").at(DID, life.rev)
         assert past and past.root == life.root()
-        assert told == [(0, len(block))]
+        assert written == [(0, len(block))]
         yields = shelf.metrics.yields
         assert (yields["repos"], yields["deltas"], yields["bytes"]) == (0, 1, len(block))
         await shelf.sink.append([], {})
-        assert len(told) == 1
+        assert len(written) == 1
         await shelf.close()
 
     asyncio.run(run())

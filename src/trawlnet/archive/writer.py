@@ -142,8 +142,8 @@ class SegmentWriter:
         if len(segment.entries):
             segment.finalise()
             self.segments_finalised += 1
-            told = {"path": str(segment.path), "repos": len(segment.entries)}
-            log.info("segment finalised", extra=told)
+            fields = {"path": str(segment.path), "repos": len(segment.entries)}
+            log.info("segment finalised", extra=fields)
         else:
             segment.path.unlink()
             fsync_path(self.folder)
@@ -197,8 +197,8 @@ class SegmentWriter:
         self.recovered.append(recovered)
         path = str(recovered.path)
         for gap in recovered.damage:
-            told = {"path": f"{path}@{gap.place}", "error": gap.what}
-            log.warning("segment damaged", extra=told)
+            fields = {"path": f"{path}@{gap.place}", "error": gap.what}
+            log.warning("segment damaged", extra=fields)
         if recovered.set_aside is not None:
             log.warning("segment set aside", extra={"path": str(recovered.set_aside)})
         found = {"path": path, "repos": recovered.repos, "cut": recovered.cut}
@@ -221,8 +221,8 @@ def _unfinalised(folder: Path) -> Iterator[Segment]:
             segment = open_segment(path)
         except rca.RcaError as error:
             # Not from a crash: a header is durable before its file has its name.
-            told = {"path": f"{path}@{error.offset}", "error": error.what}
-            log.warning("not a segment", extra=told)
+            fields = {"path": f"{path}@{error.offset}", "error": error.what}
+            log.warning("not a segment", extra=fields)
             continue
         if not segment.finalised:
             yield segment

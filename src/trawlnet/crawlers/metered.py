@@ -43,7 +43,7 @@ class MeteredHttp:
         self, url: str, **options: Unpack[RequestOptions]
     ) -> AbstractAsyncContextManager[Stream | Trouble]:
         """Counts after the body, also if reading it failed: those bytes were received, too."""
-        return self._http.stream(url, told=self._count, **options)
+        return self._http.stream(url, on_end=self._count, **options)
 
     def _count(self, answer: Stream | Trouble) -> None:
         if isinstance(answer, Trouble):

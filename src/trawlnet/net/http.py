@@ -98,12 +98,12 @@ class Http:
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: RequestLimits | None = None,
-        told: Callable[[Stream | Trouble], None] = lambda answer: None,
+        on_end: Callable[[Stream | Trouble], None] = lambda answer: None,
     ) -> Asking:
-        """The response with its body still to be read; `told` is called with it after the block.
+        """The response with its body still to be read; `on_end` is called with it after the block.
         The turn lasts as long as the block, so a second request on the same lane inside it may
         wait for ever."""
-        return Asking(self, url, lane, headers, limits or self._limits, told)
+        return Asking(self, url, lane, headers, limits or self._limits, on_end)
 
     def _first(self, url: str, lane: str | None, headers: Mapping[str, str]) -> Leg | Trouble:
         try:

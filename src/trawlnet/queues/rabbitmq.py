@@ -164,8 +164,8 @@ class RabbitQueue:
             if self._backlog_at_most < limit:
                 return
             if not paused:
-                told = {"queue": self._name, "backlog": self._backlog_at_most}
-                log.info("publish paused", extra=told)
+                fields = {"queue": self._name, "backlog": self._backlog_at_most}
+                log.info("publish paused", extra=fields)
                 paused = True
             await asyncio.sleep(self._options.poll)
 

@@ -92,14 +92,14 @@ class Spool:
         # What we wrote since the last look is an upper bound: below it, no need to look.
         if limit is None or (self._backlog_at_most is not None and self._backlog_at_most < limit):
             return
-        since, told = asyncio.get_running_loop().time(), False
+        since, warned = asyncio.get_running_loop().time(), False
         while True:
             progress = self._progress.next
             self._backlog_at_most = await self._in_thread(self._backlog)
             if self._backlog_at_most < limit or self.closing():
                 return
-            if not told and asyncio.get_running_loop().time() - since >= _SILENCE:
-                told = True
+            if not warned and asyncio.get_running_loop().time() - since >= _SILENCE:
+                warned = True
                 figures = {"unread_bytes": self._backlog_at_most, "limit_bytes": limit}
                 words = "; ".join(filter(None, (_FULL, self._options.when_full)))
                 log.warning(words, extra={"queue": self._files.name, **figures})

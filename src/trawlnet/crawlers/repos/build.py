@@ -347,7 +347,7 @@ def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | N
     """None unless the store is in Redis, for others to read."""
     keys = _keys_in(store, sink.current_segment)
     if keys is not None:
-        sink.told.append(keys.tell)
+        sink.listeners.append(keys.tell)
     return keys
 
 

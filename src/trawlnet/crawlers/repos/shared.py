@@ -16,7 +16,7 @@ from trawlnet.crawlers.repos.build import ArchiveShelf, CrawlBase, assembled, op
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.settings import CrawlSettings, settings_of
-from trawlnet.crawlers.repos.sink import Told
+from trawlnet.crawlers.repos.sink import OnWritten
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.control import Control
@@ -43,7 +43,7 @@ class SharedSink:
     def __init__(self, parts: PartSink, meter: RepoMeter) -> None:
         self._parts = parts
         self._meter = meter
-        self.told: list[Told] = []
+        self.listeners: list[OnWritten] = []
 
     def current_segment(self) -> int | None:
         return None  # Whoever composes segments numbers them.
@@ -57,7 +57,7 @@ class SharedSink:
             one.ticket.close()
             self._meter.archived(one.made.records, len(one.made.block))
         if fetched:
-            for tell in self.told:
+            for tell in self.listeners:
                 await tell(len(fetched), sum(len(one.made.block) for one in fetched))
 
 

@@ -15,9 +15,9 @@ from trawlnet.engine.task import Task
 from trawlnet.observe.metrics.repos import RepoMeter
 from trawlnet.storage.files import disk_errors
 
-# Told after each batch that is durable: how many repositories that were not archived before, and
+# Called after each batch that is durable: how many repositories that were not archived before, and
 # how many bytes.
-Told = Callable[[int, int], Awaitable[None]]
+OnWritten = Callable[[int, int], Awaitable[None]]
 
 R = TypeVar("R")
 
@@ -30,7 +30,7 @@ class ArchiveSink:
         self._segments = segments
         self._archived = archived
         self._meter = meter
-        self.told: list[Told] = []
+        self.listeners: list[OnWritten] = []
         # A block is noted before the next is written: notes say how far they know the segments.
         self._turn = asyncio.Lock()
 
@@ -61,7 +61,7 @@ class ArchiveSink:
         size = sum(map(len, blocks))
         self._meter.changed(len(blocks), size)
         self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
-        for tell in self.told:
+        for tell in self.listeners:
             await tell(0, size)
 
     async def _write_and_note(
@@ -90,7 +90,7 @@ class ArchiveSink:
             self._meter.archived(one.made.records, len(one.made.block))
         self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
         if fetched:
-            for tell in self.told:
+            for tell in self.listeners:
                 await tell(new, sum(len(one.made.block) for one in fetched))
 
 

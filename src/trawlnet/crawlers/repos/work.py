@@ -86,10 +86,10 @@ class RepoVisit:
     pds: str  # URL without a path.
     key: str = ""  # The account's signing key as a did:key; empty: to be looked up.
     rev: str = ""  # As archived: nothing is fetched unless the server has another one.
-    told: int = 0  # Unix seconds: when we were told where it lives.
+    resolved_at: int = 0  # Unix seconds: when its PDS was looked up.
 
     def task(self) -> Task:
-        payload = {"pds": self.pds, "key": self.key, "rev": self.rev, "told": self.told}
+        payload = {"pds": self.pds, "key": self.key, "rev": self.rev, "told": self.resolved_at}
         return Task(self.did, lane_at(self.pds), payload)
 
 

@@ -50,7 +50,7 @@ async def check_residents(scan: Scan) -> StepResult:
         scan.progress = replace(scan.progress, strangers=strangers)
         if strangers >= _ENOUGH:
             scan.progress = replace(scan.progress, is_open=False)
-            return StepResult(end=failed(Reason.LOOP, _told(scan), RARELY))
+            return StepResult(end=failed(Reason.LOOP, _described(scan), RARELY))
     return StepResult()
 
 
@@ -87,7 +87,7 @@ def _draw(did: str, salt: str) -> int:
     return int.from_bytes(blake2b(f"{salt} {did}".encode()).digest())
 
 
-def _told(scan: Scan) -> str:
+def _described(scan: Scan) -> str:
     return (
         f"its listing continues after {scan.progress.pages} pages, but none of the last "
         f"{scan.progress.strangers} accounts that were looked up names this PDS in its DID document"

@@ -83,7 +83,7 @@ class ScanSlice:
             self._step = await first_step(self._scan)
         except (LeaseLost, *TablesAway) as error:
             self._cut = self._step = cut_short(error)
-        return await self._told()
+        return await self._next_step()
 
     async def do(self, task: Task) -> Outcome[SliceEnd]:
         """One step, as the handler of the engine."""
@@ -127,7 +127,7 @@ class ScanSlice:
             self._step = self._cut or await self._after(receipt)
         except (LeaseLost, *TablesAway) as error:
             self._cut = self._step = cut_short(error)
-        return await self._told()
+        return await self._next_step()
 
     async def rest(self) -> None:
         """It is stopped in the middle: nobody should have to ask again what was answered. Raises
@@ -162,7 +162,7 @@ class ScanSlice:
             Reason.PARKED, "it asked for a pause earlier, which is not over", max(self._wait, 1.0)
         )
 
-    async def _told(self) -> Payload | ScanResult:
+    async def _next_step(self) -> Payload | ScanResult:
         if not isinstance(self._step, SliceEnd):
             repo = self._scan.open
             return {"step": str(self._step)} | ({"did": repo.reading.did} if repo else {})

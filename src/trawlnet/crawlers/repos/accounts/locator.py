@@ -69,7 +69,7 @@ class AccountLocator:
         wants to be asked later. A server that an account left says that it is switched off; only
         old tasks can be about such a one. What is archived would be withdrawn: then the directory
         itself, and not an old mirror, has to say first that the account has not moved."""
-        if not is_archived and now - visit.told < self.stale_after:
+        if not is_archived and now - visit.resolved_at < self.stale_after:
             return None
         found = await self._looked_up(visit, is_archived)
         if isinstance(found, Outcome):

@@ -125,7 +125,7 @@ class Rescue:
         for one in some:
             state = states.get(one.key)
             if state is not None and state.pds and lane_at(state.pds) != one.lane:
-                visit = RepoVisit(one.key, state.pds, state.key, told=int(self.clock.now()))
+                visit = RepoVisit(one.key, state.pds, state.key, resolved_at=int(self.clock.now()))
                 found.append((one, visit.task()))
         return found
 

@@ -68,8 +68,8 @@ class LiveTables:
                 self._has_gap = True
             except _TROUBLES as error:
                 self._trouble = str(error)
-                told = {"error": str(error), "again_in": wait}
-                log.warning("table of records not written", extra=told)
+                fields = {"error": str(error), "again_in": wait}
+                log.warning("table of records not written", extra=fields)
                 await self._clock.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
 
@@ -93,8 +93,8 @@ class LiveTables:
         except NoArchive:
             pass
         done = replay.done
-        told = {"repos": done.repos, "records": done.records, "damaged": len(done.damage)}
-        log.info("replayed", extra=told)
+        fields = {"repos": done.repos, "records": done.records, "damaged": len(done.damage)}
+        log.info("replayed", extra=fields)
         await self._save(end)
         self._has_gap = False
         return end

@@ -43,10 +43,10 @@ class Spills:
     """Where they go. A killed crawl leaves nothing, for its files have no names; where the system
     cannot do that they have one for an instant, and opening removes what a kill left of it."""
 
-    def __init__(self, folder: Path, told: Callable[[int], None]) -> None:
-        """`told` gets the size of each body that is in a file."""
+    def __init__(self, folder: Path, on_spilled: Callable[[int], None]) -> None:
+        """`on_spilled` gets the size of each body that is in a file."""
         self._folder = folder
-        self._told = told
+        self._on_spilled = on_spilled
         # One thread: what is asked of one file happens in order, even if the asker is cancelled.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="spill")
         for leftover in folder.glob(f"{_PREFIX}*"):
@@ -61,7 +61,7 @@ class Spills:
             yield file
         finally:
             self._thread.submit(file.close)
-        self._told(file.size)
+        self._on_spilled(file.size)
 
     def close(self) -> None:
         self._thread.shutdown()
