@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.errors import NotReady
@@ -110,6 +111,12 @@ class RayTasks:
             raise ProcessDied(str(error).splitlines()[0]) from error
 
 
+def check_installed() -> None:
+    """Raises NotReady without Ray."""
+    if find_spec("ray") is None:
+        raise NotReady("a fleet needs Ray, which is not installed", "pip install 'trawlnet[fleet]'")
+
+
 @contextmanager
 def ray_runtime(address: str, job: ShardJob) -> Iterator[RayRuntime]:
     with _connected(address) as ray:
@@ -179,9 +186,5 @@ def _log(message: dict[str, Any], ignore_prefix: bool = True) -> None:
 
 
 def _imported() -> Any:
-    try:
-        return load("ray")
-    except ImportError as error:
-        raise NotReady(
-            "a fleet needs Ray, which is not installed", "pip install 'trawlnet[fleet]'"
-        ) from error
+    check_installed()
+    return load("ray")

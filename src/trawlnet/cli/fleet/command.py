@@ -32,7 +32,7 @@ from trawlnet.cli.crawl.signals import interruptible, tasks
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.cli.crawl.steering import beside
 from trawlnet.engine.ports import Clock, Counts
-from trawlnet.fleet.ray import ray_runtime
+from trawlnet.fleet.ray import check_installed, ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Composing, Runtime, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
@@ -107,6 +107,7 @@ def run_with_ray(
 
 def run_shards(start: Start, config: BaseModel, shards: Shards, as_json: bool) -> int:
     """Run a crawl whose lanes are shared by shards; returns the exit code."""
+    check_installed()
     asyncio.run(_check_servers(shards.redis))  # Ray takes seconds to start.
     return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
 
