@@ -41,7 +41,7 @@ class WorldHttp:
         lane: str | None = None,
         headers: Mapping[str, str] | None = None,
         limits: RequestLimits | None = None,
-        told: Callable[[Any], None] = lambda answer: None,
+        on_end: Callable[[Any], None] = lambda answer: None,
     ) -> AsyncIterator[WorldStream | Trouble]:
         async with self._turns.turn(lane or lane_of(url)) as turn:
             await turn.leave()
@@ -49,7 +49,7 @@ class WorldHttp:
             try:
                 yield found
             finally:
-                told(found)
+                on_end(found)
 
     async def _ask(self, url: str, limits: RequestLimits) -> WorldStream | Trouble:
         world, start = self._world, self._clock.now()
