@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sqlite3
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 
 import lmdb
@@ -19,6 +19,7 @@ from tests.frozen.ice import thaw
 from tests.support.program import at_once
 from tests.support.program import trawlnet as run_alone
 from tests.support.servers import RedisServer
+from trawlnet.archive.format import rca
 from trawlnet.archive.writer import SegmentWriter
 from trawlnet.cli.commands import TRAWLNET, GroupRow
 from trawlnet.cli.common.verb import Verb
@@ -288,7 +289,8 @@ def test_newer_instances_are_refused_by_the_verbs_that_read_them(tmp_path: Path)
 def newer_segment(archive: Path, name: str = "segment_0001.rca") -> Path:
     segment = archive / name
     data = bytearray(segment.read_bytes())
-    struct.pack_into("<H", data, 8, 9)
+    header = rca.parse_header(data)
+    data[: rca.HEADER_SIZE] = rca.encode_header(replace(header, version=9))
     segment.write_bytes(data)
     return segment
 

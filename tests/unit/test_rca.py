@@ -171,10 +171,18 @@ def test_a_bad_header_is_named(at: int, value: bytes, what: str) -> None:
 
 
 def test_a_header_of_a_newer_version_is_no_damage() -> None:
-    newer = bytearray(HEADER_BYTES)
-    newer[8] = rca.NEWEST + 1
+    newer = rca.encode_header(rca.Header(7, 0, 0, version=rca.NEWEST + 1))
     with pytest.raises(UnknownFormat, match=r"here\.rca has format version 3; .* reads 1 to 2"):
-        rca.parse_header(bytes(newer), "here.rca")
+        rca.parse_header(newer, "here.rca")
+
+
+@pytest.mark.parametrize("version", rca.VERSIONS)
+@pytest.mark.parametrize("at", [8, 9])
+def test_damage_to_the_version_of_an_older_header_is_damage(version: int, at: int) -> None:
+    damaged = bytearray(rca.encode_header(rca.Header(7, 3, 200, version)))
+    damaged[at] ^= 0x40
+    with pytest.raises(rca.RcaError, match=r"format version \d+, which there never was"):
+        rca.parse_header(bytes(damaged))
 
 
 @pytest.mark.parametrize("at", range(len(BLOCK_BYTES)))

@@ -122,7 +122,7 @@ def parse_header(data: Buffer, whose: object = "the segment") -> Header:
     magic, version, _flags, created, count, index_offset = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise RcaError(0, "not an archive: the magic bytes are missing")
-    if version > NEWEST:
+    if version > NEWEST and not _is_old(data):
         raise UnknownFormat(
             f"{whose} has format version {version}; this version of trawlnet reads 1 to {NEWEST}",
             "use the version of trawlnet that made it; if none did, its header is damaged: move it "
@@ -133,6 +133,14 @@ def parse_header(data: Buffer, whose: object = "the segment") -> Header:
     if index_offset and index_offset < HEADER_SIZE:
         raise RcaError(24, f"an index at {index_offset}, inside the header")
     return Header(created, count, index_offset, version)
+
+
+def _is_old(data: Buffer) -> bool:
+    """Whether a version that we know wrote a header, whose version is damaged: in the first one
+    there was no CRC, and a newer one is part of its own."""
+    (crc,) = _HEADER_CRC.unpack_from(data, _HEADER.size)
+    magic, _version, *others = _HEADER.unpack_from(data)
+    return crc in (0, *(crc32(_HEADER.pack(magic, known, *others)) for known in VERSIONS))
 
 
 def header_is_sound(data: Buffer) -> bool:
