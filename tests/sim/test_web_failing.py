@@ -508,3 +508,31 @@ def test_an_empty_answer_is_an_answer(tmp_path: Path, status: int) -> None:
     assert (empty.http_status, empty.content_sha256) == (status, nothing)
     assert empty.stored_path, "the body is stored as it came"
     assert (empty.content_bytes, empty.metadata.get("links")) == (0, 0)
+
+
+def test_a_host_that_has_shown_that_it_is_well_is_not_taken_for_one_that_is_away(
+    tmp_path: Path,
+) -> None:
+    """In a run that has robots.txt from one before, so that nothing else has answered yet."""
+    broken, good = ["/broken/1", "/broken/2", "/broken/3"], ["/good/1", "/good/2"]
+    torn = "/torn"
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/":
+            return page(*broken, torn, *good)
+        if target == torn:
+            return Answer(raw=b"no answer at all\r\n\r\n")
+        return page(text=target) if target in good else Answer(500 if target in broken else 404)
+
+    async def main() -> Crawled:
+        limits = {"block_after": 3, "block_probes": 0, "global_concurrency": 1}
+        async with scripted_web([HOST], answers) as world:
+            seeds = [world.url(HOST, "/")]
+            first = basic_config(caps={"max_pages": 1}, limits=limits)
+            await crawl_scripted(first, tmp_path, seeds)
+            return await crawl_scripted(basic_config(limits=limits), tmp_path, seeds, "r2")
+
+    done = in_virtual_time(main())
+    kept = {one.url.partition("//")[2].partition("/")[2] for one in captures(tmp_path)}
+    assert {"good/1", "good/2"} <= kept
+    assert reasons(done) == {Reason.UNAVAILABLE: 3, Reason.CONNECTION_ERROR: 1}

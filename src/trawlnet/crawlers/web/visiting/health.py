@@ -44,13 +44,13 @@ class HostHealth:
         self._looks: dict[str, asyncio.Future[HealthCheck]] = {}  # Running checks, by lane.
 
     def answered(self, lane: str, url: str) -> None:
-        """A page of this host succeeded."""
+        """A page of this host came."""
         if lane not in self._good and len(self._good) >= _REMEMBERED:
             del self._good[next(iter(self._good))]
         self._good[lane] = url
 
     def has_answered(self, lane: str) -> bool:
-        """Whether a page of this host has succeeded in this run."""
+        """Whether a page of this host has come in this run."""
         return lane in self._good
 
     def is_suspended(self, lane: str) -> bool:
@@ -73,13 +73,16 @@ class HostHealth:
             url = self._good.get(lane, front)
             if not url:
                 return UNKNOWN
-            under_way = self._looks[lane] = asyncio.ensure_future(self._ask(url))
+            under_way = self._looks[lane] = asyncio.ensure_future(self._ask(lane, url))
             under_way.add_done_callback(lambda _: self._looks.pop(lane, None))
         return await asyncio.shield(under_way)
 
-    async def _ask(self, url: str) -> HealthCheck:
+    async def _ask(self, lane: str, url: str) -> HealthCheck:
         async with self._http.stream(url, limits=self._limits) as answer:
-            return UNKNOWN if isinstance(answer, Trouble) else _look_of(answer)
+            look = UNKNOWN if isinstance(answer, Trouble) else _look_of(answer)
+        if look.is_well:
+            self.answered(lane, url)
+        return look
 
 
 def _look_of(answer: Stream) -> HealthCheck:
