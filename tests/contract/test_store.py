@@ -531,8 +531,8 @@ async def test_single_failures_can_be_opened_again(store: KeyLedger) -> None:
     found = await failures(store)
     outdated = replace(found["c"], reason=Reason.NOT_FOUND)
     unknown = replace(found["b"], key="nobody")
-    assert await store.retry_keys([found["b"], outdated, unknown]) == 1
-    assert await store.retry_keys([found["b"]]) == 0
+    assert await store.retry_keys([found["b"], outdated, unknown]) == ["b"]
+    assert await store.retry_keys([found["b"]]) == []
     assert (await failures(store)).keys() == {"a", "c"}
     assert (await store.lanes(None, 9))[0].held == 0.0
     assert await leased_tasks(store) == tasks("b", payload={"n": 1})

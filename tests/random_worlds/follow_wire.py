@@ -39,6 +39,8 @@ class LivingHttp(WorldHttp):
             given = Answer(503, b"no")
         else:
             given = answer(world, url)
+        # What it says may be over by the time that it is heard.
+        await self._clock.sleep(world.spec.way_back)
         if run == world.run:
             world.log.append(Row(name, url, start, self._clock.now(), given.status, 0.0, run))
         return WorldStream(given, url, self._clock.now())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ PASSING = "app.bsky.feed.post/passing"
 RELAYS = (RELAY, "https://other-relay.world.org")
 ODD = -(2**63) - 1  # An integer that a record may hold, and that is left out as JSON.
 LOSSY = (Mischief.DROP, Mischief.SWAP)  # A message may be missing at the end.
+_LONGEST_VISIT = 8.0  # Times what one answer takes.
 _HOURS = 3600.0
 _EMPTY = build_tree([]).root
 
@@ -66,7 +68,8 @@ class FollowSpec:
     kinds: tuple[Mischief, ...] = ()  # in these ways.
     page: int = 1000  # Accounts on a page of a listing.
     fails: tuple[int, int] = (0, 0)  # From which request to a PDS on, and how many in a row.
-    latency: float = 0.05
+    latency: float = 0.05  # Seconds until a server has a request,
+    way_back: float = 0.0  # and from then until its answer is here.
     relays: int = 1  # Each spoils what it tells in its own way.
 
 
@@ -79,6 +82,7 @@ class Living:
     key: Any
     status: str = "active"
     former: set[int] = field(default_factory=set)
+    moved_at: float = -math.inf
     state: RepoState = field(init=False)
     story: CommitStory | None = None
 
@@ -256,6 +260,11 @@ class LivingWorld:
 
     def _change_home(self, one: Living, chance: random.Random, key_share: float) -> None:
         self._tell(one, "#account", {"active": False, "status": "deactivated"})
+        # Every answer is true, and yet a visit finds who moves again before it ends nowhere.
+        visit = _LONGEST_VISIT * (self.spec.latency + self.spec.way_back)
+        if self.now() < one.moved_at + visit:
+            self.were_away.add(one.did)
+        one.moved_at = self.now()
         one.former.add(one.home)
         one.home = (one.home + 1 + chance.randrange(self.spec.hosts - 1)) % self.spec.hosts
         one.former.discard(one.home)

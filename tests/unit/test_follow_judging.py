@@ -343,15 +343,28 @@ def test_word_about_an_account_is_confirmed_by_a_visit(
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_an_unknown_account_that_left_is_visited(court: Court, active: bool) -> None:
-    """A visit may have read it before, and come to its end after this."""
+def test_an_unknown_account_that_left_or_came_back_is_visited(court: Court, active: bool) -> None:
+    """A visit may have read it before, and come to its end after this; or have found it inactive,
+    of which nothing is remembered."""
     court.state = None
     judge = court.judge(account_frame(active=active))
-    assert is_due_at_once(judge) is not active
+    assert is_due_at_once(judge)
     assert not judge.events
-    if not active:
-        state = judge.change.states[DID]
-        assert state.standing is Standing.DESYNCHRONIZED and state.missed_at == NOW
+    state = judge.change.states[DID]
+    assert state.standing is Standing.DESYNCHRONIZED and state.missed_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("standing", "active"), [(Standing.SYNCHRONIZED, True), (Standing.INACTIVE, False)]
+)
+def test_a_visit_that_is_under_way_is_older_than_word_that_confirms_what_is_known(
+    court: Court, standing: Standing, active: bool
+) -> None:
+    court.state = replace(court.state, standing=standing, missed_at=NOW - 5, asked_at=NOW + 5)
+    judge = court.judge(account_frame(active=active))
+    assert judge.confirmed == {DID}
+    assert judge.change.states[DID].missed_at == NOW
+    assert judge.change.states[DID].standing is standing, "its commits are published meanwhile"
 
 
 def test_a_server_says_nothing_about_the_accounts_of_others(court: Court) -> None:
@@ -364,6 +377,13 @@ def test_commits_of_an_inactive_account_are_rejected_and_its_server_is_asked(cou
     court.state = replace(court.state, standing=Standing.INACTIVE)
     judge = court.judge(frame_of(court.next_commit()))
     assert judge.change.rejected == {"inactive": 1}
+    assert len(judge.change.due) == 1
+
+
+def test_a_visit_that_was_due_in_this_instant_is_not_one_to_come(court: Court) -> None:
+    """Due times are stored in microseconds: it may have been let go of."""
+    court.state = replace(court.state, asked_at=NOW + 4e-7, asks=1)
+    judge = court.judge(account_frame(active=False))
     assert len(judge.change.due) == 1
 
 

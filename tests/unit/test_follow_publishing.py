@@ -13,10 +13,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.atproto.made_commits import DID, KEYS, NOW, made_repo, rev_at, some_changes
+from trawlnet.archive.tombstones import Tombstone
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.firehose.frame import CommitFrame, read_frame
 from trawlnet.crawlers.atproto.streams.host_cursor import HostCursor
 from trawlnet.crawlers.atproto.streams.upstream import Upstream
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.events import identity_times
 from trawlnet.crawlers.repos.events.event import RepoEvent
 from trawlnet.crawlers.repos.following.follower import Follower, FollowerParts
@@ -36,6 +38,7 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 from trawlnet.engine.threads import Threads
 from trawlnet.sim.atproto.live.event_log import info_frame
+from trawlnet.sim.repository.live import frame_of
 from trawlnet.stores.errors import StoreError
 
 RELAY = Upstream("https://relay.example", is_pds=False)
@@ -68,6 +71,9 @@ class WitnessedArchive:
     async def append(self, blocks: Sequence[bytes], revs: Mapping[str, str]) -> None:
         self._witness._do("archive")
         self._witness.blocks += blocks
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        self._witness._do("archive")
 
 
 class WitnessedEvents:
@@ -210,6 +216,58 @@ def test_only_a_visit_that_began_later_has_seen_what_was_missed(
         await sink.write([(Task(DID, "pds.example"), [VisitBegun(DID, begun), ended])])
         after = live.states([DID])[DID]
         assert (after.standing, after.missed_at) == (Standing.SYNCHRONIZED, missed_at)
+
+    asyncio.run(main())
+
+
+GONE = Tombstone(DID, "deactivated", int(NOW * 1e6))
+
+
+@pytest.mark.parametrize("is_confirmed_by", ["a visit", "a visit of the same batch", "a frame"])
+def test_a_visit_that_was_overtaken_is_made_again(live: LiveStore, is_confirmed_by: str) -> None:
+    """It may have seen the account while it was away for a moment."""
+
+    async def main() -> None:
+        _, state = known_repo(live)
+        missed_at = 0.0 if is_confirmed_by == "a frame" else NOW - 9
+        live.apply(LiveChange({DID: replace(state, missed_at=missed_at)}))
+        follower = follower_over(live, Witness())
+        sink = VisitSink(follower)
+        task, ended = Task(DID, "pds.example"), VisitEnded(DID, Reason.NOT_MODIFIED)
+        later, earlier = VisitBegun(DID, NOW - 1), VisitBegun(DID, NOW - 2)
+        if is_confirmed_by == "a frame":
+            frame = frame_of(
+                "#account", {"seq": 7, "did": DID, "time": "2026-01-01T00:00:00Z", "active": True}
+            )
+            await publish(follower, frame)
+            await sink.write([(task, [earlier, GONE])])
+        elif is_confirmed_by == "a visit":
+            await sink.write([(task, [later, ended])])
+            await sink.write([(task, [earlier, GONE])])
+        else:
+            await sink.write([(task, [later, ended]), (task, [earlier, GONE])])
+        after = live.states([DID])[DID]
+        assert after.standing is Standing.INACTIVE and after.needs_visit
+        assert live.next_due() is not None
+        await sink.write([(task, [VisitBegun(DID, NOW + 1), VisitEnded(DID, Reason.DEACTIVATED)])])
+        assert not live.states([DID])[DID].needs_visit, "not for ever"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("home", "is_due"), [(HOME, False), ("https://other.example", True)])
+def test_an_account_that_is_away_is_asked_for_where_it_lives_now(
+    live: LiveStore, home: str, is_due: bool
+) -> None:
+    """The server that said so may have been the one that it left."""
+
+    async def main() -> None:
+        _, state = known_repo(live)
+        live.apply(LiveChange({DID: replace(state, standing=Standing.INACTIVE, rev="", data=b"")}))
+        await follower_over(live, Witness()).learn(RepoIdentity(DID, home, state.key))
+        after = live.states([DID])[DID]
+        assert after.pds == home and after.needs_visit is is_due
+        assert (live.next_due() is not None) is is_due
 
     asyncio.run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import heapq
 import math
 from pathlib import Path
@@ -15,11 +16,15 @@ from tests.support.atproto.made_commits import DID, NOW
 from tests.unit.test_follow_publishing import HOME, Witness, follower_over
 from trawlnet.crawlers.repos.following.live_state import LiveState, Standing, next_visit
 from trawlnet.crawlers.repos.following.live_store import LiveChange, LiveStore
-from trawlnet.crawlers.repos.following.resyncs import Resyncs
-from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
+from trawlnet.crawlers.repos.following.resyncs import Resyncs, SharedFrontier
+from trawlnet.crawlers.repos.following.visit_handler import VisitHandler
+from trawlnet.crawlers.repos.following.visit_limits import VisitLimits, VisitTurns
 from trawlnet.crawlers.repos.following.visit_sink import VisitBegun, VisitEnded, VisitSink
-from trawlnet.engine.outcome import Reason
+from trawlnet.crawlers.repos.work import RepoVisit, read_task
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
+from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
+from trawlnet.stores.memory import MemoryStore
 
 HOUR = 3600.0
 PER_HOUR = 60.0
@@ -181,3 +186,42 @@ def test_other_servers_do_not_wait_for_one() -> None:
     begun = turns.clock.at
     turns.run(HOUR)
     assert turns.of("did:good")[0] == begun
+
+
+def test_a_visit_that_is_under_way_is_not_made_twice() -> None:
+    """Another one, which had failed, is put back with it."""
+
+    async def main() -> None:
+        store: MemoryStore[Any] = MemoryStore()
+        under_way, failed = Task("did:a", "one.example"), Task("did:b", "one.example")
+        resyncs = Turns({}).resyncs
+        resyncs.frontier = SharedFrontier(store)
+        await store.feed(Page([under_way, failed], ""))
+        await store.lease({"one.example": 2}, NOW, 60.0)
+        await store.settle([Receipt(failed, Reason.DEACTIVATED, at=NOW)])
+        news = [under_way.carrying({"rev": "new"}), failed.carrying({"rev": "new"})]
+        await resyncs._put(news)
+        leased = (await store.lease({"one.example": 2}, NOW, 60.0)).tasks
+        assert [(task.key, task.payload) for task in leased] == [("did:b", {"rev": "new"})]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("looked_up", "is_believed"), [(NOW - 5, False), (NOW + 5, True)])
+def test_a_home_that_was_looked_up_before_the_stream_named_the_account_is_in_doubt(
+    tmp_path: Path, looked_up: float, is_believed: bool
+) -> None:
+    live = LiveStore.open(tmp_path)
+    live.apply(LiveChange({DID: LiveState(standing=Standing.DESYNCHRONIZED, missed_at=NOW)}))
+    asked: list[Task] = []
+
+    async def answer(task: Task) -> Outcome[Any]:
+        asked.append(task)
+        return Outcome(Reason.TIMEOUT)
+
+    visit = RepoVisit(DID, HOME, "did:key:z", resolved_at=int(looked_up))
+    turns = VisitTurns(live, VisitLimits(PER_HOUR), SetClock())  # type: ignore[arg-type]
+    asyncio.run(VisitHandler(answer, turns)(visit.task()))
+    live.close()
+    expected = visit if is_believed else dataclasses.replace(visit, resolved_at=0)
+    assert [read_task(task) for task in asked] == [expected]

@@ -175,9 +175,9 @@ class Ledger(Protocol):
 class KeyLedger(Ledger, Protocol):
     """A ledger whose keys can be reopened one by one."""
 
-    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+    async def retry_keys(self, failures: Sequence[Failure]) -> list[str]:
         """Reopen these settled failures, as `retry` does; keys that have another reason by now,
-        and all others, stay unchanged. Returns how many."""
+        and all others, stay unchanged. Returns the keys that were reopened."""
 
 
 class Store(Frontier, Work[N_contra], KeyLedger, Protocol[N_contra]):

@@ -153,16 +153,14 @@ class MemoryStore:
                 self._release_lane(name)
         return len(failed) + len(blocked)
 
-    async def retry_keys(self, failures: Sequence[Failure]) -> int:
-        rows = [self._failed.get(one.key) for one in failures]
-        failed = [
-            row
-            for row, one in zip(rows, failures, strict=True)
-            if row is not None and row.reason is one.reason
-        ]
-        for row in failed:
-            self._reopen_failed(row)
-        return len(failed)
+    async def retry_keys(self, failures: Sequence[Failure]) -> list[str]:
+        reopened = []
+        for one in failures:
+            row = self._failed.get(one.key)
+            if row is not None and row.reason is one.reason:
+                self._reopen_failed(row)
+                reopened.append(one.key)
+        return reopened
 
     async def close(self) -> None:
         for lane in self._lanes.values():

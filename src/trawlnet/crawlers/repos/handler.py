@@ -97,7 +97,7 @@ class ReposHandler:
         return Outcome(work.reason, detail=work.why)
 
     async def _resolve(self, resolution: Resolution) -> Outcome:
-        did = resolution.did
+        did, asked_at = resolution.did, self.clock.now()
         found = await self.census.resolver.resolve(did)
         rev = self.census.archived.rev(did) or ""
         if isinstance(found, Outcome):
@@ -107,7 +107,7 @@ class ReposHandler:
         if not found.pds:
             outcome = Outcome(Reason.NOT_FOUND, detail="its document names no PDS")
             return self._buried(did, outcome) if rev else outcome
-        tasks = await self.census.of_resolved(found, rev)
+        tasks = await self.census.of_resolved(found, rev, asked_at)
         if not tasks:
             return Outcome(Reason.REFUSED, detail=f"its PDS is excluded by --skip-pds: {found.pds}")
         await self.rates.add({task.lane: [did] for task in tasks})

@@ -86,7 +86,7 @@ class RepoVisit:
     pds: str  # URL without a path.
     key: str = ""  # The account's signing key as a did:key; empty: to be looked up.
     rev: str = ""  # As archived: nothing is fetched unless the server has another one.
-    resolved_at: int = 0  # Unix seconds: when its PDS was looked up.
+    resolved_at: int = 0  # Unix seconds: when its PDS began to be looked up.
 
     def task(self) -> Task:
         payload = {"pds": self.pds, "key": self.key, "rev": self.rev, "told": self.resolved_at}

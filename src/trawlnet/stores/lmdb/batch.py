@@ -104,14 +104,14 @@ class Batch:
             reopened += 1
         return reopened
 
-    def reopen_keys(self, failures: Sequence[Failure]) -> int:
-        reopened = 0
+    def reopen_keys(self, failures: Sequence[Failure]) -> list[str]:
+        reopened = []
         for failure in failures:
             key = failed_key(failure.reason, digest(failure.key))
             value = self.txn.get(key, db=self.tables.failed)
             if value is not None:
                 self._reopen(key, value)
-                reopened += 1
+                reopened.append(failure.key)
         return reopened
 
     def reopen_blocked(self) -> int:

@@ -120,7 +120,7 @@ class LmdbStore:
 
         return await self._write(change)
 
-    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+    async def retry_keys(self, failures: Sequence[Failure]) -> list[str]:
         return await self._write(lambda batch: batch.reopen_keys(failures))
 
     async def close(self) -> None:

@@ -49,9 +49,9 @@ async def _reopen_listings(store: KeyLedger, reason: Reason) -> int:
         if is_listing(failure.key):
             unread.append(failure)
         if len(unread) == _AT_ONCE:
-            reopened += await store.retry_keys(unread)
+            reopened += len(await store.retry_keys(unread))
             unread = []
-    return reopened + await store.retry_keys(unread)
+    return reopened + len(await store.retry_keys(unread))
 
 
 async def _reopen_inactive(store: KeyLedger, before: float) -> int:

@@ -113,15 +113,18 @@ class VisitPlanner:
         """Archived accounts that a directory no longer names: what has become of them?"""
         return await self._given_again([self._resolution(did) for did in dids])
 
-    async def of_resolved(self, identity: RepoIdentity, rev: str) -> list[Task]:
-        """One account whose document was asked for; `rev` if it is archived."""
-        task = self._visit(identity, rev)
+    async def of_resolved(self, identity: RepoIdentity, rev: str, asked_at: float) -> list[Task]:
+        """One account whose document was asked for then; `rev` if it is archived."""
+        task = self._visit(identity, rev, asked_at)
         return await self._given_again([] if task is None else [task])
 
-    def _visit(self, identity: RepoIdentity, rev: str = "") -> Task | None:
+    def _visit(
+        self, identity: RepoIdentity, rev: str = "", asked_at: float | None = None
+    ) -> Task | None:
         if self._refusal(identity) is not None:
             return None
-        visit = RepoVisit(identity.did, identity.pds, identity.key, rev, int(self.clock.now()))
+        resolved_at = int(self.clock.now() if asked_at is None else asked_at)
+        visit = RepoVisit(identity.did, identity.pds, identity.key, rev, resolved_at)
         return visit.task()
 
     def _refusal(self, identity: RepoIdentity) -> LeftOutAccount | None:

@@ -30,7 +30,13 @@ from trawlnet.crawlers.repos.following.frames import (
 )
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame, HeldFrames
 from trawlnet.crawlers.repos.following.judging import IdentityDoubt, Judge, JudgeRules
-from trawlnet.crawlers.repos.following.live_state import LiveState, located
+from trawlnet.crawlers.repos.following.live_state import (
+    LastHeard,
+    LiveState,
+    ResyncCause,
+    Standing,
+    located,
+)
 from trawlnet.crawlers.repos.following.live_store import (
     DueVisit,
     LiveChange,
@@ -90,6 +96,7 @@ class Follower:
     _submitted: list[_Submitted] = field(default_factory=list)
     _adopted: dict[str, LiveState] = field(default_factory=dict)
     _noted: dict[str, RepoIdentity] = field(default_factory=dict)  # Newer than the archive.
+    heard: LastHeard = field(default_factory=LastHeard)
     _unknown_identities: UnknownIdentities = field(default_factory=UnknownIdentities)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _background: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -153,6 +160,8 @@ class Follower:
             change.rejected.update(map(str, batch.refused))
             self._move_cursor(batch, change)
         self._unknown_identities.remember(judge.unknown_identities)
+        for did in judge.confirmed:
+            self.heard.note(did, judge.now)
         return judge
 
     def _move_cursor(self, batch: CheckedBatch, change: LiveChange) -> None:
@@ -216,7 +225,10 @@ class Follower:
                 moved = located(state, moved.pds, moved.key, judge.now)
                 judge.change.due.append(DueVisit(identity.did, judge.now))
             if moved != state:
-                judge.states[identity.did] = judge.change.states[identity.did] = moved
+                judge.put(identity.did, moved)
+            if moved.pds != state.pds and state.standing is Standing.INACTIVE:
+                # The server that said so may have been the one that it left.
+                judge.resync(identity.did, moved, ResyncCause.ACCOUNT)
             await self.judge_held(identity.did, judge)
             await self.commit(judge)
 

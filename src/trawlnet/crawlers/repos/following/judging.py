@@ -22,6 +22,7 @@ from trawlnet.crawlers.repos.following.deltas import RepoDelta
 from trawlnet.crawlers.repos.following.frames import CheckedFrame, is_signed_by
 from trawlnet.crawlers.repos.following.held_frames import HeldFrame
 from trawlnet.crawlers.repos.following.live_state import (
+    INSTANT,
     Link,
     LiveState,
     ResyncCause,
@@ -75,6 +76,7 @@ class Judge:
     # Of accounts in this batch, when their identities changed.
     identities: dict[str, Times] = field(default_factory=dict)
     unknown_identities: dict[str, Times] = field(default_factory=dict)  # Of these, the new ones.
+    confirmed: set[str] = field(default_factory=set)  # Accounts of which nothing new was said.
     change: LiveChange = field(default_factory=LiveChange)
     deltas: dict[str, RepoDelta] = field(default_factory=dict)
     events: list[RepoEvent] = field(default_factory=list)
@@ -231,8 +233,9 @@ class Judge:
         """The word of a server, and not signed: a visit finds out, and then it is published."""
         state = self.states.get(frame.did)
         if state is None:
-            # A visit may have read it before it left, and not be stored yet.
-            if not frame.active and is_storable(frame.did):
+            # A visit may have read it before it left, and not be stored yet; or have found it
+            # inactive, and nothing be remembered of it.
+            if is_storable(frame.did):
                 nobody = LiveState(told_by=upstream.url)
                 self.resync(frame.did, nobody, ResyncCause.ACCOUNT)
             return
@@ -241,6 +244,11 @@ class Judge:
             self._look_up(upstream, frame.did, state)
         elif state.standing is not (Standing.SYNCHRONIZED if frame.active else Standing.INACTIVE):
             self.resync(frame.did, state, ResyncCause.ACCOUNT)
+        else:
+            # A visit that is under way may have seen the account as it was before.
+            self.confirmed.add(frame.did)
+            if state.needs_visit:
+                self._ask(frame.did, state, 0.0)
 
     def _is_heard_from(self, upstream: Upstream, did: str) -> bool:
         """Whether the server may speak for the account. A relay was chosen by the user."""
@@ -308,7 +316,7 @@ class Judge:
     def _ask(self, did: str, state: LiveState, delay: float) -> LiveState:
         """A visit that begins from now on; one that is due already will do."""
         state = replace(state, missed_at=self.now)
-        if state.asked_at <= self.now:
+        if state.asked_at < self.now + INSTANT:
             state, due = next_visit(state, self.now, self.rules.resync_pause, delay)
             self.change.due.append(DueVisit(did, due))
         self.put(did, state)

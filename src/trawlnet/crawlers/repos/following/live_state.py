@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 from hashlib import sha256
@@ -10,12 +11,14 @@ import msgspec
 
 from trawlnet.atproto.firehose.checked import CheckedCommit, CheckedSync
 
+INSTANT = 1e-6  # Seconds: due times are stored in these.
 _LONGEST_PAUSE = 6 * 3600.0  # Seconds between two visits that the stream asks for.
 _MOST_DOUBLINGS = 16
 _MOST_LOOKUPS = 8  # Of an account that nobody knows: with doubling pauses the last is hours later.
 _FORGIVEN = 4  # Times the last pause, without a further one: then the count begins anew.
 
 
+_MOST_HEARD = 100_000  # Accounts: far more than are visited at a time.
 _MOST_UNSHOWN = 100  # Of one account: people have none, and a state stays small.
 _PATH_DIGEST = 8  # Bytes: whoever makes two alike harms nobody but himself.
 
@@ -107,6 +110,22 @@ def unshown_of(digests: Iterable[bytes]) -> tuple[bytes, ...] | None:
     """As a state has them."""
     found = tuple(sorted(set(digests)))
     return found if len(found) <= _MOST_UNSHOWN else None
+
+
+class LastHeard:
+    """When something was learned about each account, of the latest ones: a visit that began before
+    may bring what is no longer so."""
+
+    def __init__(self) -> None:
+        self._times: OrderedDict[str, float] = OrderedDict()
+
+    def note(self, did: str, at: float) -> None:
+        self._times[did] = max(at, self._times.pop(did, 0.0))
+        if len(self._times) > _MOST_HEARD:
+            self._times.popitem(last=False)
+
+    def is_after(self, did: str, at: float) -> bool:
+        return self._times.get(did, 0.0) > at
 
 
 class Link(IntEnum):

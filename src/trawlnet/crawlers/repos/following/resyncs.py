@@ -11,7 +11,7 @@ from msgspec import structs
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.following.follower import Follower
-from trawlnet.crawlers.repos.following.live_state import LiveState, located, next_visit
+from trawlnet.crawlers.repos.following.live_state import INSTANT, LiveState, located, next_visit
 from trawlnet.crawlers.repos.following.live_store import DueVisit, LiveChange, StreamGap
 from trawlnet.crawlers.repos.following.visit_limits import VisitLimits
 from trawlnet.crawlers.repos.work import (
@@ -29,7 +29,6 @@ from trawlnet.engine.task import Task
 _AT_ONCE = 500
 _LONGEST_WAIT = 60.0  # Seconds.
 _ASKED_FOR = "requested because of a firehose message"
-_INSTANT = 1e-6  # Seconds: due times are stored in these.
 _SOON, _OFTEN, _LOOKS = 60.0, 600.0, 32  # Seconds, seconds, and how many in a long wait.
 _FIRST = -0.5  # Score: before visits of the crawl itself, behind listings.
 
@@ -151,7 +150,7 @@ class Resyncs:
                     change.states[did] = structs.replace(state, has_slot=False)
                 continue
             slot = self._slot(state, now)
-            if slot < now + _INSTANT:
+            if slot < now + INSTANT:
                 found.append(did)
             else:
                 change.states[did] = structs.replace(state, asked_at=slot, has_slot=True)
@@ -184,12 +183,12 @@ class Resyncs:
         store, now = self.frontier.store, self.clock.now()
         # Behind the lookup of an account is its visit, which may have failed as well.
         looked_up = [did_of(task.key) for task in tasks if not task.key.startswith("did:")]
-        is_reopened = await store.retry_keys(_failures([task.key for task in tasks]))
-        is_hidden = await store.retry_keys(_failures(looked_up))
-        if is_reopened:
-            await store.settle([_anew(task, now) for task in tasks])
+        reopened = set(await store.retry_keys(_failures([task.key for task in tasks])))
+        hidden = await store.retry_keys(_failures(looked_up))
+        if reopened:
+            await store.settle([_anew(task, now) for task in tasks if task.key in reopened])
         await self.frontier.add(tasks)
-        return bool(is_hidden)
+        return bool(hidden)
 
 
 _FAILURES = [reason for reason in Reason if not reason.success]

@@ -32,7 +32,7 @@ class VisitHandler:
 
     async def __call__(self, task: Task) -> Outcome[Any]:
         begun = self.turns.clock.now()
-        outcome = await self.handler(task)
+        outcome = await self.handler(self._in_doubt(task))
         if is_listing(task.key):
             return _compared(task, outcome)
         did = did_of(task.key)
@@ -47,6 +47,17 @@ class VisitHandler:
             # Its document was read: only now is it known whose visit it is.
             return replace(outcome, found=[self._planned(one) for one in outcome.found])
         return outcome
+
+    def _in_doubt(self, task: Task) -> Task:
+        """Where an account lives, and was looked up before the stream last named it, may not be so
+        any more."""
+        visit = read_task(task)
+        if not isinstance(visit, RepoVisit) or not visit.resolved_at:
+            return task
+        state = self.turns.state(visit.did)
+        if state is None or state.missed_at < visit.resolved_at:
+            return task
+        return task.carrying(replace(visit, resolved_at=0).task().payload)
 
     def _planned(self, task: Task) -> Task:
         visit = read_task(task)

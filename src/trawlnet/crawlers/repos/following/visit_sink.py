@@ -133,8 +133,18 @@ class VisitSink:
             await self._end(one, visits.begun, judge)
         for put_off in visits.put_off:
             self._put_off(put_off, judge)
+        self._doubt_overtaken(visits.begun, judge)
         self._give_back(judge)
         return judge
+
+    def _doubt_overtaken(self, begun: Begun, judge: Judge) -> None:
+        """What a visit saw may be older than what its server has said since, or what a visit that
+        began later has brought: the account is asked again."""
+        heard = self._follower.heard
+        for did, at in begun.items():
+            if did in judge.change.states and heard.is_after(did, at):
+                judge.check_later(did, judge.states[did])
+            heard.note(did, at)
 
     def _give_back(self, judge: Judge) -> None:
         """Turns at servers for visits that need not be any more."""
@@ -284,18 +294,19 @@ def _seen(state: LiveState, begun: float) -> LiveState:
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
-    """So many bytes of blocks at a time; no DID twice in one part."""
+    """So many bytes of blocks at a time; no DID twice in one part, since each visit counts from
+    when it began."""
     part: list[tuple[Task, Sequence[Any]]] = []
     size, dids = 0, set[str]()
     for task, items in batch:
-        blocks = [item.made for item in items if isinstance(item, PackedRepo)]
-        more = sum(len(one.block) for one in blocks)
-        if part and (size + more > _BYTES_AT_ONCE or any(one.did in dids for one in blocks)):
+        more = sum(len(item.made.block) for item in items if isinstance(item, PackedRepo))
+        visited = {item.did for item in items if isinstance(item, VisitBegun)}
+        if part and (size + more > _BYTES_AT_ONCE or visited & dids):
             yield part
             part, size, dids = [], 0, set()
         part.append((task, items))
         size += more
-        dids |= {one.did for one in blocks}
+        dids |= visited
     if part:
         yield part
 

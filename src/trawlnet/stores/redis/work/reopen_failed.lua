@@ -1,6 +1,6 @@
 -- reopen_failed: open some failures of one reason again, and let go of their lanes if blocked.
--- args: reason, most, and perhaps the keys; without them any. Returns how many; of any, fewer than
--- `most` means that none are left.
+-- args: reason, most, and perhaps the keys; without them any. Returns which of these; of any, how
+-- many: fewer than `most` means that none are left.
 local reason, most, wanted = args[1], args[2], args[3]
 local keys = {}
 if wanted then
@@ -29,4 +29,4 @@ for _, key in ipairs(keys) do
   end
 end
 flush()
-return #keys
+return wanted and keys or #keys

@@ -188,15 +188,15 @@ class RedisStore:
         await self._scripts.ask("HINCRBY", "wishes", "again", 1)
         return reopened
 
-    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+    async def retry_keys(self, failures: Sequence[Failure]) -> list[str]:
         by_word: dict[Reason, list[str]] = {}
         for one in failures:
             by_word.setdefault(one.reason, []).append(one.key)
-        reopened = 0
+        reopened: list[bytes] = []
         for word, keys in by_word.items():
             for part in _parts(keys, [1] * len(keys)):
                 reopened += await self._scripts.run("reopen_failed", word, len(part), part)
-        return reopened
+        return [key.decode() for key in reopened]
 
     async def ask(self, command: str, name: str, *args: Any) -> Any:
         """One plain command on a key under the prefix."""
