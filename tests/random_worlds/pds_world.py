@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import orjson
 from aiohttp import web
@@ -162,7 +162,15 @@ class World:
             self.reorder(pds)
         if ill.kind == "invents":
             self.liars.add(self.url(pds))
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(LATENCY / 2)
+        answer = await self._given(pds, parts, ill, now)
+        # What it says may be over by the time that it is heard.
+        await asyncio.sleep(LATENCY / 2)
+        return answer
+
+    async def _given(
+        self, pds: SimPds, parts: SplitResult, ill: Ill, now: float
+    ) -> tuple[int, Mapping[str, str], bytes]:
         match ill.kind:
             case "busy":
                 return ill.said.status, ill.said.headers(now), b"{}"

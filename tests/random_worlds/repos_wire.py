@@ -62,7 +62,7 @@ class WorldHttp:
         first, count = host.fails
         fails = host.dead or first <= number < first + count
         hangs = fails and host.failure == "hang"
-        await self._clock.sleep(limits.total if hangs else host.latency)
+        await self._clock.sleep(limits.total if hangs else host.latency / 2)
         throttled = not fails and host.throttles and number % host.throttles == host.throttles - 1
         if hangs or (fails and host.failure == "reset"):
             self._note(Row(name, url, start, self._clock.now(), 0, 0.0, run))
@@ -74,6 +74,8 @@ class WorldHttp:
             given = Answer(host.stated.status, b"", host.stated.headers(start - EPOCH))
         else:
             given = answer(world, url, self._clock.now())
+        # What it says may be over by the time that it is heard.
+        await self._clock.sleep(host.latency / 2)
         wait = host.stated.wait if throttled else 0.0
         self._note(Row(name, url, start, self._clock.now(), given.status, wait, run))
         return WorldStream(given, url, self._clock.now(), limits.wire)

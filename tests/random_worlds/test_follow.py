@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -264,6 +265,19 @@ def hurried(seed: int, acts: Sequence[str], accounts: int) -> tuple[FollowSpec, 
     spec = FollowSpec(seed, hosts, accounts, happened, latency=latency, way_back=way_back)
     verb, pause = dice.choice(("crawl", "follow")), dice.choice((0.2, 0.5, 5.0))
     return spec, Plan(verb, "relay", False, False, PLAIN | {"resync_pause": pause})
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    crowd=st.sampled_from(((FLAPPING, 2), (RESTLESS, 6), (RESTLESS, 3))),
+    kills=kills,
+)
+@worlds(12)
+def test_what_is_followed_in_a_hurry_is_the_truth(
+    seed: int, crowd: tuple[Sequence[str], int], kills: tuple[Kill, ...]
+) -> None:
+    spec, plan = hurried(seed, *crowd)
+    follow(spec, replace(plan, kills=kills))
 
 
 @pytest.mark.parametrize(
