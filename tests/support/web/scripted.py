@@ -96,7 +96,9 @@ class Answer:
         if self.content_type:
             lines.append(f"Content-Type: {self.content_type}")
         lines += [f"{name}: {value}" for name, value in self.headers]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + self.body
+        head = "\r\n".join(lines) + "\r\n\r\n"
+        # As servers write what does not fit into a header.
+        return head.encode("latin-1" if max(head) <= "\xff" else "utf-8") + self.body
 
 
 def page(*links: str, text: str = "") -> Answer:
