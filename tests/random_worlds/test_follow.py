@@ -237,6 +237,14 @@ def follow(spec: FollowSpec, plan: Plan) -> None:
             FollowSpec(0, 1, 5, (*written(0), Act("leave", 0, 0.0, 0)), page=2, latency=0.001),
             Plan("crawl", "relay", False, False, SLOW | {"workers": 1}),
         ),
+        # A turn that was given back was waited for when the chain broke again.
+        (
+            FollowSpec(0, 3, 6, (Act("write", 0, 7.0, 0), Act("hush", 0, 90.0, 1)), page=2),
+            Plan(
+                *("crawl", "relay", True, False),
+                SLOW | {"workers": 1, "resync_pause": 0.5, "resyncs_per_hour": 20.0},
+            ),
+        ),
         # One that was back before its directory was asked was withdrawn for a moment.
         (
             FollowSpec(0, 2, 1, (Act("move", 0, 1.0, 0), Act("move", 0, 0.2, 0))),

@@ -151,6 +151,19 @@ def test_a_slot_has_come_when_the_store_says_that_its_visit_is_due() -> None:
     assert turns.resyncs._with_a_slot({"did:one": state}, LiveChange()) == ["did:one"]
 
 
+def test_a_visit_that_is_let_go_of_before_its_turn_is_not_on_its_way() -> None:
+    """Else nobody would ask for the next one: its turn never comes."""
+    pds = "https://one.example"
+    turns = Turns({"did:one": pds})
+    given_back = structs.replace(turns.states["did:one"], asked_at=turns.clock.at + 90.0)
+    for state in (given_back, structs.replace(given_back, has_slot=True)):
+        turns.states["did:one"] = structs.replace(state, standing=Standing.SYNCHRONIZED)
+        turns.due = [(turns.clock.at + 40.0, "did:one")]  # A look at whether it is needed still.
+        turns.run(50.0)
+        assert turns.states["did:one"].asked_at <= turns.clock.at
+        assert not turns.visits
+
+
 def test_a_visit_of_the_crawl_gives_back_the_turn_of_the_streams(tmp_path: Path) -> None:
     live, limits = LiveStore.open(tmp_path), VisitLimits(PER_HOUR)
     taken = [limits.next_slot(HOME, NOW) for _ in range(20)]

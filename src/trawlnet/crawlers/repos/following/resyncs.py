@@ -147,7 +147,10 @@ class Resyncs:
             if not state.needs_visit:
                 if state.has_slot and state.pds:
                     self.limits.give_back(state.pds, state.asked_at)
-                    change.states[did] = structs.replace(state, has_slot=False)
+                if state.has_slot or state.asked_at > now:
+                    # It is let go of: the next one to be asked for is not on its way yet.
+                    asked_at = min(state.asked_at, now)
+                    change.states[did] = structs.replace(state, asked_at=asked_at, has_slot=False)
                 continue
             slot = self._slot(state, now)
             if slot < now + INSTANT:
