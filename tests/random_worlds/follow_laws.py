@@ -4,6 +4,7 @@ by the log of the servers."""
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -156,13 +157,16 @@ def check_manners(world: LivingWorld, config: ReposConfig) -> None:
 
 
 def check_resyncs(world: LivingWorld, config: ReposConfig) -> None:
-    """No more repositories of a server are fetched than so many an hour, and a few at once."""
+    """No more repositories of a server are fetched than so many an hour, and a few at once. Those
+    whose turn came while it failed are fetched when it is back."""
     per_hour = config.resyncs_per_hour
     for (host, run), rows in _by_place(world.log).items():
         starts = [row.start for row in rows if "getRepo?" in row.path and row.status == 200]
+        failed = min((row.start for row in rows if row.status == 503), default=math.inf)
         for first, begin in enumerate(starts):
+            since = min(begin, failed)
             for count, end in enumerate(starts[first:], 1):
-                most = max(1.0, _BURST * per_hour) + (end - begin + 1.0) * per_hour / 3600 + 1
+                most = max(1.0, _BURST * per_hour) + (end - since + 1.0) * per_hour / 3600 + 1
                 assert count <= most, f"{host}, run {run}: {count} in {end - begin} s"
 
 
