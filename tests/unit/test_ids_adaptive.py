@@ -308,6 +308,19 @@ def test_embargoed_ids_are_sampled_until_they_open_and_then_all_are_asked_for() 
     assert rounds <= 4
 
 
+def test_a_withheld_id_that_two_requests_have_met_is_requested_once() -> None:
+    """A probe and the walk may have asked for it side by side."""
+    embargo = Embargo()
+    for i in (7, 7, 8):
+        embargo.hold(0.0, i)
+    assert len(embargo) == 2
+    embargo.let_go(8)  # The other request has fetched it.
+    assert embargo.take(61.0, 9) == [7]
+    embargo.hold(62.0, 7)  # Not by this one, and it stays in flight for nobody.
+    embargo.let_go(7)
+    assert not embargo.knows(7) and len(embargo) == 0 and embargo.take(130.0, 9) == []
+
+
 def test_an_open_embargo_is_noticed_when_requests_leave_one_at_a_time() -> None:
     embargo, now = Embargo(range(1000)), 0.0
     while len(embargo) and now < 3600.0:
@@ -364,6 +377,21 @@ def test_after_a_canary_without_news_there_is_another(verdict: AnswerVerdict) ->
     assert [canary.purpose, other.purpose] == [Purpose.CANARY] * 2
     pilot.answered(40.0, Answer(other, AnswerVerdict.STORED, 0.1, 30.0))
     assert len(pilot.asks(41.0, 5)) > 1
+
+
+@pytest.mark.parametrize(
+    "second", [AnswerVerdict.STORED, AnswerVerdict.EMBARGOED, AnswerVerdict.FILTERED]
+)
+def test_an_id_that_was_asked_for_twice_and_is_withheld_is_fetched_once(
+    second: AnswerVerdict,
+) -> None:
+    """A probe and the walk may ask for it side by side, and the API open it in between."""
+    pilot = AdaptivePilot(Controls(max_rps=100.0), PilotStart(0))
+    (ask,) = pilot.asks(0.0, 1)
+    assert pilot.answered(1.0, Answer(ask, AnswerVerdict.EMBARGOED, 0.1))
+    pilot.answered(1.1, Answer(ask, second, 0.1, 1.0))
+    again = [one.id for now in (70.0, 140.0, 210.0) for one in pilot.asks(now, 50)]
+    assert again.count(ask.id) == (second is AnswerVerdict.EMBARGOED)
 
 
 def test_failures_in_a_row_are_an_outage_too() -> None:

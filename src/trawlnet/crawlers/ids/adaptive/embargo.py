@@ -18,7 +18,8 @@ _SAVED_MOST = 50.0  # up to this many at once.
 
 class Embargo:
     def __init__(self, held: Iterable[int] = ()) -> None:
-        self._held: deque[int] = deque(held)
+        self._order: deque[int] = deque(held)  # In which they are requested; some may be gone.
+        self._held: set[int] = set(self._order)
         self._flying: set[int] = set()
         self._paid = 0  # Requests that opened ids have paid for.
         self._sample_at = float("-inf")
@@ -32,21 +33,27 @@ class Embargo:
         """Whether this id was requested again, and not answered yet."""
         return i in self._flying
 
+    def knows(self, i: int) -> bool:
+        return i in self._held or i in self._flying
+
     def hold(self, now: float, i: int) -> None:
         if not self._held and not self._flying:
             self._sample_at = now + _EVERY
-        self._flying.discard(i)
-        self._held.append(i)
+        self.again(i)
 
     def let_go(self, i: int) -> None:
-        """A withheld id has been fetched."""
+        """A withheld id has been fetched, perhaps by another request."""
         self._flying.discard(i)
+        self._held.discard(i)
         self._paid = min(self._paid + _PAID, _PAID_MOST)
 
     def again(self, i: int) -> None:
-        """The answer was inconclusive: keep the id for the next sample."""
+        """Keep the id for the next sample: the answer was inconclusive, or no other. Several
+        requests for it may have been answered."""
         self._flying.discard(i)
-        self._held.append(i)
+        if i not in self._held:
+            self._held.add(i)
+            self._order.append(i)
 
     def sent(self, requests: int) -> None:
         """This many requests were sent, for any purpose: save up a share of them."""
@@ -66,7 +73,8 @@ class Embargo:
             self._sample_left = _SAMPLE
         taken: list[int] = []
         while self._held and len(taken) < most and (self._paid or self._sample_left):
-            taken.append(self._next())
+            taken.append(i := self._next())
+            self._held.remove(i)
         self._flying.update(taken)
         return taken
 
@@ -76,8 +84,10 @@ class Embargo:
             self._paid -= 1
         else:
             self._sample_left -= 1
-            self._held.rotate(-int(_APART * len(self._held)))
-        return self._held.popleft()
+            self._order.rotate(-int(_APART * len(self._order)))
+        while (i := self._order.popleft()) not in self._held:
+            pass  # It was fetched by another request.
+        return i
 
     def next_at(self, now: float) -> float:
         if not self._held:

@@ -200,10 +200,10 @@ class AdaptivePilot:
         if answer.verdict in _SEEN:
             self._head.saw(i, now, answer.happened_at)
         if answer.verdict is AnswerVerdict.EMBARGOED:
-            again = i in self._embargo
+            again = self._embargo.knows(i)
             self._embargo.hold(now, i)
             return () if again else (LedgerEntry(i, i + 1, LedgerMark.EMBARGOED),)
-        if i in self._embargo:
+        if self._embargo.knows(i):
             self._embargo.let_go(i)
         self._settled += 1
         return self._entries(i, LedgerMark.DONE)
