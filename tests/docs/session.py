@@ -107,5 +107,5 @@ def rough(line: str) -> str:
     line = re.sub(r"\d{8}T\d{6}Z", "RUN", line)
     line = re.sub(r"\d+([,.]\d+)*", "#", line)
     line = re.sub(r"(ok #)(, \w+ #)+", r"\1", line)
-    line = re.sub(r" errors: [^;]*;", "", line)
+    line = re.sub(r" (errors|hosts): [^;]*;", "", line)  # Busy machines have both.
     return re.sub(r" +", " ", re.sub(r"# (B|KB|MB|s|m)\b", "# ", line))
