@@ -21,6 +21,7 @@ from trawlnet.observe.logs.writer import log_to_stderr
 log = logging.getLogger(__name__)
 
 
+_MISSING = ("a fleet needs Ray, which is not installed", "pip install 'trawlnet[fleet]'")
 J = TypeVar("J")
 R = TypeVar("R")
 
@@ -112,9 +113,9 @@ class RayTasks:
 
 
 def check_installed() -> None:
-    """Raises NotReady without Ray."""
+    """Raises NotReady without Ray. It is imported later: Ray reads variables then."""
     if find_spec("ray") is None:
-        raise NotReady("a fleet needs Ray, which is not installed", "pip install 'trawlnet[fleet]'")
+        raise NotReady(*_MISSING)
 
 
 @contextmanager
@@ -186,5 +187,7 @@ def _log(message: dict[str, Any], ignore_prefix: bool = True) -> None:
 
 
 def _imported() -> Any:
-    check_installed()
-    return load("ray")
+    try:
+        return load("ray")
+    except ImportError as error:  # Or what Ray itself needs is missing.
+        raise NotReady(*_MISSING) from error
